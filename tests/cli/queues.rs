@@ -68,7 +68,7 @@ fn purging_deletes_only_pending_messages() {
     let depth =
         home.with_broker(Options::default(), async |broker| broker.depth(&name("crawler_queue")).await);
     let depth = depth.unwrap();
-    assert_eq!((depth.waiting(), depth.dead), (0, 3));
+    assert_eq!((depth.pending(), depth.dead), (0, 3));
     assert_eq!(
         home.run("queues purge url_inventory --yes --json").json(),
         json!({ "queue": "url_inventory", "purged": 1 })

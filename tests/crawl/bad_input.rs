@@ -1,7 +1,7 @@
 //! Invalid messages on `crawler_queue` are dead-lettered with the reason while good ones go on.
 
 use crate::lab::Lab;
-use crawlway_broker::{Broker, DeadFilter, Outgoing, QueueName, QueueSpec};
+use crawlway_broker::{Broker, DeadLetterFilter, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_demo_web::Plan;
 use serde_json::json;
@@ -63,7 +63,7 @@ fn good_messages_go_on_and_bad_ones_are_kept_with_the_reason() {
     }
     lab.runtime.block_on(async {
         let broker = open();
-        let letters = broker.dead_letters(&queue, &DeadFilter::all(), None, 100).await.unwrap().letters;
+        let letters = broker.dead_letters(&queue, &DeadLetterFilter::all(), None, 100).await.unwrap().letters;
         let reasons: Vec<&str> = letters.iter().map(|letter| letter.reason.as_str()).collect();
         assert_eq!(letters.len(), bad.len(), "{reasons:#?}");
         for (body, expected) in &bad {

@@ -1,9 +1,9 @@
 //! A web that is served, a data directory, the program that crawls the one into the other, and the checks afterwards.
 
 use crawlway_demo_web::{Duplicates, Plan, Server, Truth, Visit, Web, Why};
-use crawlway_search_index::{Options, TantivyIndex};
+use crawlway_search_index::{IndexOptions, TantivyIndex};
 use crawlway_store::{Frontier, PageIndex, Trails};
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::unix::process::ExitStatusExt,
@@ -140,13 +140,13 @@ impl Lab {
     }
 
     pub(crate) fn index(&self) -> TantivyIndex {
-        TantivyIndex::open(self.data().join("index"), Options::default()).unwrap()
+        TantivyIndex::open(self.data().join("index"), IndexOptions::default()).unwrap()
     }
 
     pub(crate) fn records(&self) -> SqlStore {
         let place = match &self.postgres {
-            Some(url) => Place::Postgres(url.clone()),
-            None => Place::Sqlite(self.data().join("records.db")),
+            Some(url) => Database::Postgres(url.clone()),
+            None => Database::Sqlite(self.data().join("records.db")),
         };
         self.runtime.block_on(SqlStore::open(SqlOptions::new(place))).unwrap()
     }
@@ -155,7 +155,7 @@ impl Lab {
     pub(crate) fn indexed(&self) -> Vec<String> {
         if self.pages_with_records {
             let records = self.records();
-            let pages = self.runtime.block_on(records.pages().unwrap().scan(None, 1_000_000)).unwrap();
+            let pages = self.runtime.block_on(records.page_index().unwrap().scan(None, 1_000_000)).unwrap();
             return pages.into_iter().map(|page| page.url).collect();
         }
         let index = self.index();
@@ -190,7 +190,7 @@ impl Lab {
     fn check_trails(&self) {
         let records = self.records();
         self.runtime.block_on(async {
-            let open = Trails::open(&records, 20).await.unwrap();
+            let open = records.open_items(20).await.unwrap();
             for item in &open {
                 eprintln!("{:#?}", records.of_item(item).await.unwrap());
             }

@@ -95,7 +95,7 @@ fn older_after_newer_the_index_on_postgresql_keeps_the_newer_page_however_often_
         let (_, queue) = gateway.get("/api/queues/crawler_queue");
         let left: u64 =
             ["ready", "in_flight", "delayed"].iter().filter_map(|name| queue[name].as_u64()).sum();
-        let pages = lab.runtime.block_on(records.pages().unwrap().scan(None, 10 * URLS)).unwrap();
+        let pages = lab.runtime.block_on(records.page_index().unwrap().scan(None, 10 * URLS)).unwrap();
         let wrong = not_the_second(&pages);
         match left == 0 && lab.indexed().len() == URLS && wrong.is_empty() {
             true => Ok(()),

@@ -8,7 +8,7 @@ use crawlway_clock::Backoff;
 use crawlway_flow::Stop;
 use crawlway_gateway::{Probe, Readiness};
 use crawlway_lock::DirectoryLock;
-use crawlway_store::{Gate, GateError, PageIndex, SeenUrls, StoreError, UrlRecords};
+use crawlway_store::{PageIndex, RateLimiter, RateLimiterError, SeenUrls, StoreError, UrlRecords};
 use std::{fmt, sync::Arc, time::Duration};
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
@@ -104,7 +104,7 @@ pub(crate) struct Stores {
     pub(crate) seen: Arc<dyn SeenUrls>,
     /// Records of the flow `inventory`.
     pub(crate) urls: Arc<dyn UrlRecords>,
-    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) rate_limiter: Arc<dyn RateLimiter>,
     /// Search index, unless pages are written to a file.
     pub(crate) index: Option<Arc<dyn PageIndex>>,
     /// Lock of the data directory, if the records are embedded.
@@ -133,13 +133,15 @@ pub(crate) async fn stores(
         for name in names {
             opened(name, records.probe(config));
         }
-        let gate = match runs.asks_the_gate() {
+        let rate_limiter = match runs.asks_the_gate() {
             true => {
-                opening.open_one("gate", async || open::gate_with_records(config, &records).await).await?
+                opening
+                    .open_one("gate", async || open::rate_limiter_with_records(config, &records).await)
+                    .await?
             }
             false => None,
         };
-        anyhow::Ok((records, gate))
+        anyhow::Ok((records, rate_limiter))
     };
     // Stores that no stage of this process uses are not opened.
     let seen = async {
@@ -158,15 +160,15 @@ pub(crate) async fn stores(
             false => anyhow::Ok(None),
         }
     };
-    let gate = async {
-        let gate = match runs.asks_the_gate() {
-            true => opening.open_one("gate", async || open::own_gate(config, within).await).await?,
-            false => Some(open::idle_gate(config)?),
+    let rate_limiter = async {
+        let rate_limiter = match runs.asks_the_gate() {
+            true => opening.open_one("gate", async || open::own_rate_limiter(config, within).await).await?,
+            false => Some(open::idle_rate_limiter(config)?),
         };
-        if let Some(gate) = &gate {
-            opened("gate", open::gate_probe(gate.clone()));
+        if let Some(rate_limiter) = &rate_limiter {
+            opened("gate", open::rate_limiter_probe(rate_limiter.clone()));
         }
-        anyhow::Ok(gate)
+        anyhow::Ok(rate_limiter)
     };
     let index = async {
         let index = match with_index {
@@ -178,8 +180,8 @@ pub(crate) async fn stores(
         }
         anyhow::Ok(index)
     };
-    let ((records, gate_with_records), seen, urls, gate, index) =
-        tokio::try_join!(records, seen, urls, gate, index)?;
+    let ((records, rate_limiter_with_records), seen, urls, rate_limiter, index) =
+        tokio::try_join!(records, seen, urls, rate_limiter, index)?;
     let index = match index {
         None if with_index => Some(open::index_with_records(&records)?),
         index => index,
@@ -187,7 +189,9 @@ pub(crate) async fn stores(
     Ok(Stores {
         seen: seen.unwrap_or_else(|| records.seen_here()),
         urls: urls.unwrap_or_else(|| records.urls_here()),
-        gate: gate.or(gate_with_records).context("no rate limiter was opened; check `rate_limit.kind`")?,
+        rate_limiter: rate_limiter
+            .or(rate_limiter_with_records)
+            .context("no rate limiter was opened; check `rate_limit.kind`")?,
         records,
         index,
         lock,
@@ -249,7 +253,7 @@ pub(crate) async fn inventory_only(
 fn is_transient(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(BrokerError::Unavailable { .. }))
-            || matches!(cause.downcast_ref(), Some(GateError::Unavailable { .. }))
+            || matches!(cause.downcast_ref(), Some(RateLimiterError::Unavailable { .. }))
             || cause.downcast_ref::<StoreError>().is_some_and(StoreError::is_transient)
     })
 }
@@ -263,7 +267,7 @@ mod tests {
     fn only_unavailable_dependencies_are_retried() {
         let away = StoreError::Unavailable { detail: "refused".to_owned() };
         assert!(is_transient(&Err::<(), _>(away).context("cannot open the records").unwrap_err()));
-        assert!(is_transient(&GateError::Unavailable { detail: "refused".to_owned() }.into()));
+        assert!(is_transient(&RateLimiterError::Unavailable { detail: "refused".to_owned() }.into()));
         assert!(is_transient(&BrokerError::Unavailable { detail: "refused".to_owned() }.into()));
         assert!(!is_transient(&StoreError::Invalid { problem: "the address is none".to_owned() }.into()));
         assert!(!is_transient(&anyhow!("`records.postgresql.url` is empty; set it")));

@@ -1,6 +1,6 @@
 //! Sizes and durations as text.
 
-pub(crate) use crawlway_clock::{DURATION, exact_duration, parse_duration};
+pub(crate) use crawlway_clock::{DURATION_SYNTAX, format_duration, parse_duration};
 
 use std::time::Duration;
 

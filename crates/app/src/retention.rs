@@ -76,7 +76,7 @@ impl Retention {
         }
         loop {
             let began = Instant::now();
-            let count = self.seen.sweep(BATCH).await?;
+            let count = self.seen.purge_expired(BATCH).await?;
             deleted.seen_urls += count;
             if !has_more(count, began).await {
                 break;
@@ -131,11 +131,11 @@ mod tests {
     use crate::config::Keep;
     use crawlway_clock::{ManualClock, Timestamp};
     use crawlway_store::{
-        End, TrailEntry,
+        AttemptEnd, TrailEntry,
         frontier::{CrawlState, NewCrawl},
-        seen::Seen,
+        seen::SeenUrl,
     };
-    use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+    use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -146,7 +146,7 @@ mod tests {
             flow: "search".to_owned(),
             stage: "crawl".to_owned(),
             at,
-            end: End::Done,
+            end: AttemptEnd::Done,
             outcome: "published".to_owned(),
             attempt: 1,
             took_ms: 1,
@@ -163,7 +163,7 @@ mod tests {
         let clock = ManualClock::at(Timestamp::now());
         let options = SqlOptions {
             clock: Clock::Manual(clock.clone()),
-            ..SqlOptions::new(Place::Sqlite(folder.path().join("records.db")))
+            ..SqlOptions::new(Database::Sqlite(folder.path().join("records.db")))
         };
         let store = Arc::new(SqlStore::open(options).await.unwrap());
         let crawl = async |name: &str| {
@@ -176,16 +176,16 @@ mod tests {
         store.set_state(&over, CrawlState::Cancelled).await.unwrap();
         // More than one batch.
         let old: Vec<TrailEntry> = (0..BATCH + 3).map(|n| entry(&format!("old-{n}"), clock.now())).collect();
-        store.record(&old).await.unwrap();
-        let seen: Vec<Seen> = (0..BATCH + 2)
-            .map(|n| Seen { url: format!("https://a.test/{n}"), owner: "w".to_owned(), ttl: DAY })
+        store.append(&old).await.unwrap();
+        let seen: Vec<SeenUrl> = (0..BATCH + 2)
+            .map(|n| SeenUrl { url: format!("https://a.test/{n}"), owner: "w".to_owned(), ttl: DAY })
             .collect();
         store.mark(&seen).await.unwrap();
         clock.advance(40 * DAY);
         let later = crawl("later").await;
         store.set_state(&later, CrawlState::Cancelled).await.unwrap();
-        store.record(&[entry("new", clock.now())]).await.unwrap();
-        let kept = Seen { url: "https://a.test/kept".to_owned(), owner: "w".to_owned(), ttl: 400 * DAY };
+        store.append(&[entry("new", clock.now())]).await.unwrap();
+        let kept = SeenUrl { url: "https://a.test/kept".to_owned(), owner: "w".to_owned(), ttl: 400 * DAY };
         store.mark(&[kept]).await.unwrap();
         clock.advance(DAY);
         let keeping = |trails, ended_crawls| Retention {
@@ -209,7 +209,7 @@ mod tests {
             (store.of_item("old-1").await.unwrap().len(), store.of_item("new").await.unwrap().len()),
             (0, 1)
         );
-        assert_eq!(store.known(&["https://a.test/kept".to_owned()]).await.unwrap(), [true]);
+        assert_eq!(store.contains(&["https://a.test/kept".to_owned()]).await.unwrap(), [true]);
         let mut left = Vec::new();
         for id in [&over, &runs, &later] {
             left.push(store.crawl(id).await.unwrap().is_some());

@@ -164,7 +164,7 @@ fn parts(worker: &Worker, inventory: Inventory, config: &Config, stop: &Stop) ->
         broker: Arc::new(WithFrontier::new(worker.broker.clone(), worker.records.frontier.clone())),
         frontier: worker.records.frontier.clone(),
         seen: worker.seen.clone(),
-        gate: worker.gate.clone(),
+        rate_limiter: worker.rate_limiter.clone(),
         trails: worker.records.trails.clone(),
         index: worker.index.clone(),
         inventory,

@@ -20,7 +20,7 @@ use crawlway_flows::{
 use crawlway_gateway::{Readiness, StageMeter};
 use crawlway_lock::DirectoryLock;
 use crawlway_store::{
-    CrawlId, Frontier, Gate, PageIndex, SeenUrls, UrlRecords,
+    CrawlId, Frontier, PageIndex, RateLimiter, SeenUrls, UrlRecords,
     frontier::{Crawl, CrawlState},
 };
 use std::{
@@ -91,7 +91,7 @@ pub(crate) struct Worker {
     pub(crate) urls: Arc<dyn UrlRecords>,
     /// Search index, unless pages are written to a file.
     pub(crate) index: Option<Arc<dyn PageIndex>>,
-    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) rate_limiter: Arc<dyn RateLimiter>,
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) request: Request,
     pub(crate) queue: QueueSpec,
@@ -204,7 +204,7 @@ impl Worker {
             opening::stores(config, runs, file.is_none(), opening),
             opening::declare(&broker, &declared, opening)
         )?;
-        let opening::Stores { records, seen, urls, gate, index, lock } = stores;
+        let opening::Stores { records, seen, urls, rate_limiter, index, lock } = stores;
         let has_stages = runs.search.crawl || runs.search.index || runs.inventory;
         // Whether no other process can use the data directory.
         let is_exclusive = lock.is_some() || !config.broker.is_shared();
@@ -219,7 +219,7 @@ impl Worker {
             (Some(file), _) => Some(PagesInto::File(file)),
             (None, index) => index.clone().map(PagesInto::Index),
         };
-        let mut setup = config.fetch.setup(gate.clone(), &overrides.allow)?;
+        let mut setup = config.fetch.setup(rate_limiter.clone(), &overrides.allow)?;
         if let Some(resolver) = overrides.resolver {
             setup.resolver = resolver;
         }
@@ -227,7 +227,7 @@ impl Worker {
         let any = "http://localhost/".parse().context("a URL")?;
         let request = Request { robots: overrides.robots, ..config.fetch.request(any)? };
         // Otherwise a concurrency above the limit of idle connections would reconnect all the time.
-        setup.keep.per_host = setup.keep.per_host.max(request.pace.in_flight as usize);
+        setup.keep.per_host = setup.keep.per_host.max(request.pace.concurrency as usize);
         let fetcher = Arc::new(Fetcher::new(setup)?);
         if broker.depth(&queue.name).await?.paused {
             warn(&format!(
@@ -336,7 +336,7 @@ impl Worker {
             seen,
             urls,
             index,
-            gate,
+            rate_limiter,
             fetcher,
             request,
             queue,
@@ -359,7 +359,7 @@ impl Worker {
         if depth.paused {
             return Ok(depth.in_flight);
         }
-        Ok(depth.waiting() + depth.in_flight)
+        Ok(depth.pending() + depth.in_flight)
     }
 
     /// Whether a stage has failed.

@@ -7,12 +7,23 @@ pub(super) async fn the_core_of_the_contract_is_held(h: &mut dyn Harness) {
     assert!(!guarantees.broker.is_empty(), "a broker has a name");
     // The minimum that flows need of any backend.
     use Aspect::{
-        Bodies, Confirm, DeadLetters, Defer, Fencing, Headers, Lease, Names, Restart, RetryCount, RetryDelay,
+        Bodies, DeadLetters, Defer, Fencing, Headers, Lease, Names, PublisherConfirm, Restart, RetryCount,
+        RetryDelay,
     };
-    for aspect in
-        [Confirm, Lease, Fencing, RetryDelay, Defer, RetryCount, DeadLetters, Restart, Bodies, Headers, Names]
-    {
-        assert!(guarantees.has(aspect), "no broker may refuse {aspect}");
+    for aspect in [
+        PublisherConfirm,
+        Lease,
+        Fencing,
+        RetryDelay,
+        Defer,
+        RetryCount,
+        DeadLetters,
+        Restart,
+        Bodies,
+        Headers,
+        Names,
+    ] {
+        assert!(guarantees.supports(aspect), "no broker may refuse {aspect}");
     }
 }
 
@@ -104,7 +115,7 @@ pub(super) async fn two_hundred_queues_are_kept_apart(h: &mut dyn Harness) {
 
 /// Results of all calls that take a queue and return a `BrokerError`.
 async fn calls(b: &dyn Broker, queue: &QueueName) -> [(&'static str, Result<(), BrokerError>); 8] {
-    let all = DeadFilter::all();
+    let all = DeadLetterFilter::all();
     [
         ("receive", b.receive(queue, 1, NOW).await.map(drop)),
         ("depth", b.depth(queue).await.map(drop)),
@@ -113,7 +124,7 @@ async fn calls(b: &dyn Broker, queue: &QueueName) -> [(&'static str, Result<(), 
         ("resume", b.resume(queue).await),
         ("dead_letters", b.dead_letters(queue, &all, None, 1).await.map(drop)),
         ("replay", b.replay(queue, &all).await.map(drop)),
-        ("drop_dead", b.drop_dead(queue, &all).await.map(drop)),
+        ("drop_dead", b.drop_dead_letters(queue, &all).await.map(drop)),
     ]
 }
 

@@ -26,17 +26,17 @@ impl Fixture<'_> {
     /// Settles a delivery. A retry must not be the last attempt.
     pub(super) async fn settle(&self, delivery: &Delivery, verdict: Verdict) {
         let expected = match verdict {
-            Verdict::Done => Settled::Done,
-            Verdict::Retry { .. } => Settled::Retrying { attempt: delivery.attempt + 1 },
-            Verdict::Requeue => Settled::Requeued,
-            Verdict::Defer { .. } => Settled::Deferred,
-            Verdict::Dead { .. } => Settled::Dead,
+            Verdict::Done => SettleOutcome::Done,
+            Verdict::Retry { .. } => SettleOutcome::Retrying { attempt: delivery.attempt + 1 },
+            Verdict::Requeue => SettleOutcome::Requeued,
+            Verdict::Defer { .. } => SettleOutcome::Deferred,
+            Verdict::Dead { .. } => SettleOutcome::Dead,
         };
         self.settles_as(delivery, verdict, expected).await;
     }
 
     /// Settles a delivery and expects this outcome.
-    pub(super) async fn settles_as(&self, delivery: &Delivery, verdict: Verdict, expected: Settled) {
+    pub(super) async fn settles_as(&self, delivery: &Delivery, verdict: Verdict, expected: SettleOutcome) {
         let outcome = self.verdict(&delivery.receipt, verdict.clone()).await;
         assert_eq!(outcome, Ok(expected), "the outcome of {verdict:?} within the lease");
     }
@@ -51,7 +51,7 @@ impl Fixture<'_> {
         }
     }
 
-    async fn verdict(&self, receipt: &Receipt, verdict: Verdict) -> Result<Settled, SettleError> {
+    async fn verdict(&self, receipt: &Receipt, verdict: Verdict) -> Result<SettleOutcome, SettleError> {
         let mut answers = self.broker().settle(vec![(receipt.clone(), verdict)]).await;
         assert_eq!(answers.len(), 1, "one verdict has one answer");
         answers.remove(0)
@@ -68,7 +68,7 @@ impl Fixture<'_> {
         let error = fenced(&receipt.queue);
         let extended = self.broker().extend(std::slice::from_ref(receipt), LONG).await;
         assert_eq!(extended, [Err(error.clone())], "extending must be fenced, since {because}");
-        let alone = self.broker().alone(receipt).await;
+        let alone = self.broker().mark_solo(receipt).await;
         assert_eq!(alone, Err(error), "marking it as solo must be fenced, since {because}");
     }
 
@@ -79,7 +79,11 @@ impl Fixture<'_> {
     }
 
     /// All matching dead letters, over all pages.
-    pub(super) async fn dead_matching(&self, queue: &QueueName, filter: &DeadFilter) -> Vec<DeadLetter> {
+    pub(super) async fn dead_matching(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Vec<DeadLetter> {
         let mut letters = Vec::new();
         let mut after = None;
         loop {
@@ -89,7 +93,7 @@ impl Fixture<'_> {
             letters.extend(page.letters);
             let Some(next) = page.next else { return letters };
             assert_ne!(Some(&next), after.as_ref(), "the pagination cursor advances");
-            if *filter == DeadFilter::all() {
+            if *filter == DeadLetterFilter::all() {
                 let last = letters.last().map(|letter| &letter.id);
                 assert_eq!(Some(&next), last, "the next page begins after the last dead letter");
             }
@@ -98,7 +102,7 @@ impl Fixture<'_> {
     }
 
     pub(super) async fn dead_letters(&self, queue: &QueueName) -> Vec<DeadLetter> {
-        self.dead_matching(queue, &DeadFilter::all()).await
+        self.dead_matching(queue, &DeadLetterFilter::all()).await
     }
 
     /// The only dead letter.
@@ -113,7 +117,7 @@ impl Fixture<'_> {
         bodies(&self.dead_letters(queue).await)
     }
 
-    pub(super) async fn assert_replays(&self, queue: &QueueName, filter: &DeadFilter, count: u64) {
+    pub(super) async fn assert_replays(&self, queue: &QueueName, filter: &DeadLetterFilter, count: u64) {
         let replayed = self.broker().replay(queue, filter).await;
         let replayed = replayed.unwrap_or_else(|error| panic!("replaying from `{queue}` must work: {error}"));
         assert_eq!((replayed.count, replayed.stopped), (count, None), "how many {filter:?} replayed");
@@ -135,9 +139,9 @@ impl Fixture<'_> {
         let what = format!("{when}: (ready, in flight, delayed, dead) of `{queue}` must be {want:?}");
         let counts = |depth: &Depth| (depth.ready, depth.in_flight, depth.delayed, depth.dead);
         let Some(depth) = self.depth_that(queue, &what, |depth| counts(depth) == want).await else { return };
-        assert_eq!(depth.waiting(), want.0 + want.2, "pending messages are ready or delayed");
-        assert!(depth.waiting() > 0 || depth.oldest_age.is_none(), "nothing is old: {depth:?}");
-        let waiting = self.broker().waiting(queue).await;
+        assert_eq!(depth.pending(), want.0 + want.2, "pending messages are ready or delayed");
+        assert!(depth.pending() > 0 || depth.oldest_age.is_none(), "nothing is old: {depth:?}");
+        let waiting = self.broker().pending(queue).await;
         let about = waiting.as_ref().is_ok_and(|waiting| (want.0..=want.0 + want.2).contains(waiting));
         assert!(about, "{when}: pending in `{queue}`: {waiting:?}, with a depth of {want:?}");
     }

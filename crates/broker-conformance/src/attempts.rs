@@ -2,7 +2,7 @@
 //! its messages suspect; only crashes of a solo run lead to a dead letter.
 
 use crate::prelude::*;
-use crawlway_broker::suspects::{ALONE_AFTER, places_of};
+use crawlway_broker::suspects::{SOLO_AFTER, slots_for};
 
 pub(super) async fn retries_are_counted_and_the_last_one_makes_a_dead_letter(h: &mut dyn Harness) {
     let mut t = Fixture::open(h).await;
@@ -18,13 +18,18 @@ pub(super) async fn retries_are_counted_and_the_last_one_makes_a_dead_letter(h: 
                 assert!(at >= failed.0 && at <= failed.1, "it failed within {failed:?}, not at {at:?}");
             }
             let (this, last, before) = (format!("failure {attempt}"), attempt == attempts, t.now());
-            let expected = if last { Settled::Dead } else { Settled::Retrying { attempt: attempt + 1 } };
+            let expected =
+                if last { SettleOutcome::Dead } else { SettleOutcome::Retrying { attempt: attempt + 1 } };
             t.settles_as(&delivery, retry(if last { LONG } else { NOW }, &this), expected).await;
             (error, failed) = (Some(this), (before, t.now()));
         }
         let letter = t.dead_letter(&q).await;
         let found = (letter.attempts, letter.cause);
-        assert_eq!(found, (attempts, Cause::AttemptsUsedUp), "it is dead at once, not after the delay");
+        assert_eq!(
+            found,
+            (attempts, DeadLetterCause::AttemptsUsedUp),
+            "it is dead at once, not after the delay"
+        );
         t.expect_none(&q, "its only message is dead").await;
     }
 }
@@ -54,7 +59,7 @@ pub(super) async fn a_deferral_and_a_requeue_count_no_attempt(h: &mut dyn Harnes
 /// Takes the only message and marks it as solo.
 async fn take_solo(t: &mut Fixture<'_>, queue: &QueueName) -> Delivery {
     let delivery = t.take(queue).await;
-    assert_eq!(t.broker().alone(&delivery.receipt).await, Ok(()), "marking it as solo");
+    assert_eq!(t.broker().mark_solo(&delivery.receipt).await, Ok(()), "marking it as solo");
     delivery
 }
 
@@ -68,7 +73,7 @@ async fn assert_not_dead(t: &mut Fixture<'_>, queue: &QueueName, attempt: u32) {
 /// Asserts a dead letter without a verdict, and that the queue continues.
 async fn assert_dead_after_crashes(t: &mut Fixture<'_>, queue: &QueueName, attempts: u32) {
     let letter = t.await_dead_letter(queue).await;
-    assert_eq!((letter.cause, letter.attempts), (Cause::WorkerLost, attempts), "the cause");
+    assert_eq!((letter.cause, letter.attempts), (DeadLetterCause::WorkerLost, attempts), "the cause");
     assert!(!letter.reason.is_empty(), "the reason is not empty");
     let next = t.send_and_take(queue, "next").await;
     assert_eq!((text(&next).as_str(), next.attempt, next.losses), ("next", 1, 0), "the queue continues");
@@ -81,7 +86,7 @@ async fn lose_workers(h: &mut dyn Harness, times: u32, outage: Option<Outage>) {
     t.send(&q, "a").await;
     for losses in 0..times {
         let delivery = t.take(&q).await;
-        let expected = (1, losses * u32::from(t.has(Aspect::CrashCount)));
+        let expected = (1, losses * u32::from(t.supports(Aspect::SoloCrashes)));
         assert_eq!((delivery.attempt, delivery.losses), expected, "after {losses} lost workers");
         match outage {
             Some(outage) => t.outage(outage).await,
@@ -96,7 +101,7 @@ pub(super) async fn a_lost_lease_counts_no_attempt(h: &mut dyn Harness) {
 }
 
 pub(super) async fn a_crash_counts_no_attempt(h: &mut dyn Harness) {
-    lose_workers(h, ALONE_AFTER + 3, Some(Outage::Crash)).await;
+    lose_workers(h, SOLO_AFTER + 3, Some(Outage::Crash)).await;
 }
 
 pub(super) async fn retries_count_between_lost_workers(h: &mut dyn Harness) {
@@ -111,11 +116,11 @@ pub(super) async fn retries_count_between_lost_workers(h: &mut dyn Harness) {
     assert_eq!(again.attempt, 2, "after a crash only the retry is counted");
     t.settle(&again, retry(NOW, "second failure")).await;
     let third = t.take(&q).await;
-    let losses = 2 * u32::from(t.has(Aspect::CrashCount));
+    let losses = 2 * u32::from(t.supports(Aspect::SoloCrashes));
     assert_eq!((third.attempt, third.losses), (3, losses), "lost workers are counted");
-    t.settles_as(&third, retry(NOW, "last failure"), Settled::Dead).await;
+    t.settles_as(&third, retry(NOW, "last failure"), SettleOutcome::Dead).await;
     let letter = t.dead_letter(&q).await;
-    assert_eq!((letter.attempts, letter.cause), (3, Cause::AttemptsUsedUp), "the retries ended it");
+    assert_eq!((letter.attempts, letter.cause), (3, DeadLetterCause::AttemptsUsedUp), "the retries ended it");
     let first_error = letter.first_error.map(|failure| failure.error);
     assert_eq!(first_error.as_deref(), Some("first failure"), "the first error is kept");
 }
@@ -125,13 +130,13 @@ pub(super) async fn suspects_come_in_halving_groups(h: &mut dyn Harness) {
     let (mut t, q) = Fixture::with(h, queue("groups").lease(LEASE).prefetch(ALL as u32)).await;
     t.send_all(&q, &[""; ALL]).await;
     t.take_all(&q, ALL).await;
-    if !t.has(Aspect::CrashCount) {
+    if !t.supports(Aspect::SoloCrashes) {
         return;
     }
     t.crash().await;
     for _ in 0..2 {
         let group = t.receive_some(&q, ALL, "suspects").await;
-        let places: usize = group.iter().map(|delivery| places_of(delivery.losses)).sum();
+        let places: usize = group.iter().map(|delivery| slots_for(delivery.losses)).sum();
         assert!(group.iter().all(|delivery| delivery.losses > 0), "all were lost");
         assert!(places <= ALL, "{} suspects take {places} of {ALL} places", group.len());
         t.crash().await;
@@ -175,11 +180,11 @@ pub(super) async fn what_crashes_its_worker_alone_ends_dead_until_it_is_replayed
     t.settle(&delivery, retry(NOW, "failed")).await;
     take_solo(&mut t, &q).await;
     t.crash().await;
-    if !t.has(Aspect::CrashCount) {
+    if !t.supports(Aspect::SoloCrashes) {
         return assert_not_dead(&mut t, &q, 2).await;
     }
     assert_dead_after_crashes(&mut t, &q, 2).await;
-    let crashed = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
+    let crashed = DeadLetterFilter { cause: Some(DeadLetterCause::WorkerLost), ..DeadLetterFilter::all() };
     t.assert_replays(&q, &crashed, 1).await;
     let again = take_solo(&mut t, &q).await;
     assert_eq!((again.attempt, again.losses, again.replays), (1, 0, 1), "attempts start over");

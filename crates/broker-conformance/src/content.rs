@@ -33,10 +33,10 @@ pub(super) async fn every_field_arrives(h: &mut dyn Harness) {
     let plain = Outgoing::to_queue(&q, "a body");
     let full =
         plain.clone().id("item-1").key("a key").group("Acme Inc. / é").header("email", "user@example.org");
-    let long = "k".repeat(limits::MAX_KEY);
+    let long = "k".repeat(limits::MAX_KEY_BYTES);
     // An empty key differs from no key.
     let keys = ["", "naïve 日本", &long].map(|key| plain.clone().key(key));
-    let ids = [&"i".repeat(limits::MAX_ID), "naïve 日本", "a b/c?d=e#f"].map(|id| plain.clone().id(id));
+    let ids = [&"i".repeat(limits::MAX_ID_BYTES), "naïve 日本", "a b/c?d=e#f"].map(|id| plain.clone().id(id));
     for sent in [full, plain].into_iter().chain(keys).chain(ids) {
         assert_arrives(&mut t, &q, sent).await;
     }
@@ -80,8 +80,8 @@ pub(super) async fn a_body_too_large_is_refused(h: &mut dyn Harness) {
 
 pub(super) async fn every_header_arrives(h: &mut dyn Harness) {
     let (mut t, q) = Fixture::with(h, queue("headers")).await;
-    let ascii = "n".repeat(limits::MAX_HEADER_NAME);
-    let unicode = "é".repeat(limits::MAX_HEADER_NAME / 2);
+    let ascii = "n".repeat(limits::MAX_HEADER_NAME_BYTES);
+    let unicode = "é".repeat(limits::MAX_HEADER_NAME_BYTES / 2);
     let value = "v".repeat(10_000);
     let rows: [&[(&str, &str)]; 6] = [
         &[("empty", ""), ("full", "v")],
@@ -119,15 +119,15 @@ pub(super) async fn what_no_broker_can_carry_is_refused(h: &mut dyn Harness) {
         ("an empty header name", m().header("", "v")),
         ("a line break in a header name", m().header("a\nb", "v")),
         ("a control character in a header name", m().header("a\0b", "v")),
-        ("a header name that is too long", m().header(many("n", limits::MAX_HEADER_NAME), "v")),
-        ("more headers than allowed", m().header("h", "v".repeat(limits::MAX_HEADERS))),
+        ("a header name that is too long", m().header(many("n", limits::MAX_HEADER_NAME_BYTES), "v")),
+        ("more headers than allowed", m().header("h", "v".repeat(limits::MAX_HEADER_BYTES))),
         ("an empty id", m().id("")),
         ("a line break in its id", m().id("a\nb")),
         ("a control character in its id", m().id("a\u{7f}b")),
-        ("an id that is too long", m().id(many("i", limits::MAX_ID).as_str())),
-        ("a key that is too long", m().key(many("k", limits::MAX_KEY))),
+        ("an id that is too long", m().id(many("i", limits::MAX_ID_BYTES).as_str())),
+        ("a key that is too long", m().key(many("k", limits::MAX_KEY_BYTES))),
         ("an empty group", m().group("")),
-        ("a group that is too long", m().group(many("g", limits::MAX_GROUP))),
+        ("a group that is too long", m().group(many("g", limits::MAX_GROUP_BYTES))),
     ];
     for (what, bad) in &rows {
         let outcomes = t.broker().publish(vec![bad.clone(), Outgoing::to_queue(&q, "good")]).await;

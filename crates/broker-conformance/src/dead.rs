@@ -8,8 +8,8 @@ fn assert_between(at: Timestamp, between: (Timestamp, Timestamp), what: &str) {
 }
 
 /// Filter by reason.
-fn because(reason: &str) -> DeadFilter {
-    DeadFilter { reason: Some(reason.into()), ..DeadFilter::all() }
+fn because(reason: &str) -> DeadLetterFilter {
+    DeadLetterFilter { reason: Some(reason.into()), ..DeadLetterFilter::all() }
 }
 
 pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
@@ -17,8 +17,10 @@ pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
     let sent =
         Outgoing::to_queue(&q, "a body").id("item-1").key("k").group("g").header("email", "u@example.org");
     // One is rejected, the other uses up its attempts.
-    for (end, cause) in [(dead("not JSON"), Cause::Refused), (retry(NOW, "the last"), Cause::AttemptsUsedUp)]
-    {
+    for (end, cause) in [
+        (dead("not JSON"), DeadLetterCause::Refused),
+        (retry(NOW, "the last"), DeadLetterCause::AttemptsUsedUp),
+    ] {
         t.publish(vec![sent.clone()]).await;
         let mut times = Vec::new();
         let mut message = None;
@@ -26,7 +28,8 @@ pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
             let delivery = t.take(&q).await;
             let before = t.now();
             let attempt = delivery.attempt + 1;
-            let expected = if times.len() == 2 { Settled::Dead } else { Settled::Retrying { attempt } };
+            let expected =
+                if times.len() == 2 { SettleOutcome::Dead } else { SettleOutcome::Retrying { attempt } };
             t.settles_as(&delivery, verdict, expected).await;
             times.push((before, t.now()));
             message = Some(delivery.message);
@@ -41,7 +44,7 @@ pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
         assert_eq!(first.error, "the first", "the first error");
         assert_between(first.at, times[0], "the first error");
         let last = letter.last_error.expect("the last error is kept");
-        if cause == Cause::Refused {
+        if cause == DeadLetterCause::Refused {
             assert_eq!(letter.reason, "not JSON", "the reason that was given");
         } else {
             assert!(!letter.reason.is_empty(), "the reason is not empty");
@@ -49,20 +52,24 @@ pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
             assert_between(last.at, times[2], "the last error");
         }
         t.expect_none(&q, "its only message is dead").await;
-        assert_eq!(t.broker().drop_dead(&q, &DeadFilter::all()).await, Ok(1), "making way for the other one");
+        assert_eq!(
+            t.broker().drop_dead_letters(&q, &DeadLetterFilter::all()).await,
+            Ok(1),
+            "making way for the other one"
+        );
     }
 }
 
 pub(super) async fn long_texts_are_cut(h: &mut dyn Harness) {
     let (mut t, q) = Fixture::with(h, queue("long")).await;
     // Three bytes per character, so that a cut at the limit would split one.
-    let long = "日".repeat(limits::MAX_ERROR);
+    let long = "日".repeat(limits::MAX_ERROR_BYTES);
     let delivery = t.send_and_take(&q, "a").await;
     t.settle(&delivery, retry(NOW, &long)).await;
     let delivery = t.take(&q).await;
     t.settle(&delivery, dead(&long)).await;
     let letter = t.dead_letter(&q).await;
-    let cut = limits::truncated(&long, limits::MAX_ERROR);
+    let cut = limits::truncated(&long, limits::MAX_ERROR_BYTES);
     for (what, text) in
         [("reason", letter.reason), ("error", letter.first_error.expect("a first error").error)]
     {
@@ -116,16 +123,16 @@ pub(super) async fn filters_select(h: &mut dyn Harness) {
     let letters = t.dead_letters(&q).await;
     let times: Vec<Timestamp> = letters.iter().map(|letter| letter.dead_at).collect();
     assert!(times[0] < times[1] && times[1] < times[2], "time passed between: {times:?}");
-    let message = |id: &str| DeadFilter { message_id: Some(id.into()), ..DeadFilter::all() };
-    let error = |error: &str, filter| DeadFilter { error: Some(error.into()), ..filter };
-    let range = |since, until| DeadFilter { since, until, ..DeadFilter::all() };
-    let filters: [(DeadFilter, &[&str]); 12] = [
-        (DeadFilter::all(), &["one", "two", "three"]),
-        (DeadFilter::one(letters[1].id.clone()), &["two"]),
+    let message = |id: &str| DeadLetterFilter { message_id: Some(id.into()), ..DeadLetterFilter::all() };
+    let error = |error: &str, filter| DeadLetterFilter { error: Some(error.into()), ..filter };
+    let range = |since, until| DeadLetterFilter { since, until, ..DeadLetterFilter::all() };
+    let filters: [(DeadLetterFilter, &[&str]); 12] = [
+        (DeadLetterFilter::all(), &["one", "two", "three"]),
+        (DeadLetterFilter::with_id(letters[1].id.clone()), &["two"]),
         (message("three"), &["three"]),
         (message("thre"), &[]),
         (because("GAVE"), &["one", "three"]),
-        (error("time", DeadFilter::all()), &["one"]),
+        (error("time", DeadLetterFilter::all()), &["one"]),
         (error("out", because("gave")), &["one"]),
         (error("out", because("json")), &[]),
         (range(Some(times[1]), None), &["two", "three"]),
@@ -157,13 +164,17 @@ pub(super) async fn dropping_takes_what_matches_and_nothing_else(h: &mut dyn Har
     let other = t.declare(queue("untouched")).await;
     t.send_dead(&other, "mine", "hopeless").await;
     t.send(&q, "alive").await;
-    let one = DeadFilter::one(t.dead_letters(&q).await[1].id.clone());
-    let rows = [(one.clone(), 1), (one, 0), (because("OF M003"), 1), (DeadFilter::all(), 12)];
+    let one = DeadLetterFilter::with_id(t.dead_letters(&q).await[1].id.clone());
+    let rows = [(one.clone(), 1), (one, 0), (because("OF M003"), 1), (DeadLetterFilter::all(), 12)];
     let mut left: Vec<String> = numbered(14);
     for (filter, count) in rows {
         let matching = bodies(&t.dead_matching(&q, &filter).await);
         assert_eq!(matching.len(), count, "what matches {filter:?}");
-        assert_eq!(t.broker().drop_dead(&q, &filter).await, Ok(count as u64), "how many {filter:?} dropped");
+        assert_eq!(
+            t.broker().drop_dead_letters(&q, &filter).await,
+            Ok(count as u64),
+            "how many {filter:?} dropped"
+        );
         left.retain(|body| !matching.contains(body));
         assert_eq!(t.dead_bodies(&q).await, left, "what did not match {filter:?} stays");
     }
@@ -181,8 +192,8 @@ pub(super) async fn what_matches_is_replayed_and_nothing_else(h: &mut dyn Harnes
         t.send_dead(&q, body, if i == 3 || i == 5 { "Timeout" } else { "hopeless" }).await;
     }
     let letters = t.dead_letters(&q).await;
-    let one = DeadFilter::one(letters[1].id.clone());
-    let timeouts = DeadFilter { reason: Some("timeout".into()), ..DeadFilter::all() };
+    let one = DeadLetterFilter::with_id(letters[1].id.clone());
+    let timeouts = DeadLetterFilter { reason: Some("timeout".into()), ..DeadLetterFilter::all() };
     let mut left = numbered(18);
     for (filter, expected) in [(one.clone(), vec![1]), (timeouts, vec![3, 5]), (one, vec![])] {
         let expected: Vec<String> = expected.into_iter().map(|i: usize| format!("m{i:03}")).collect();
@@ -191,12 +202,12 @@ pub(super) async fn what_matches_is_replayed_and_nothing_else(h: &mut dyn Harnes
         assert_eq!(t.dead_bodies(&q).await, left, "what {filter:?} replayed is not dead any more");
         assert_eq!(sorted(t.drain(&q, expected.len()).await), expected, "delivered by {filter:?}");
     }
-    t.assert_replays(&q, &DeadFilter::all(), 15).await;
+    t.assert_replays(&q, &DeadLetterFilter::all(), 15).await;
     assert!(t.dead_letters(&q).await.is_empty(), "none are dead any more");
     t.depth_is(&q, (15, 0, 0, 0), "after the replay").await;
     assert_eq!(sorted(t.drain(&q, 15).await), left, "all are delivered, each once");
     assert_eq!(t.dead_bodies(&other).await, ["mine"], "another queue's dead letters are its own");
-    t.assert_replays(&q, &DeadFilter::all(), 0).await;
+    t.assert_replays(&q, &DeadLetterFilter::all(), 0).await;
 }
 
 pub(super) async fn a_replayed_message_starts_over(h: &mut dyn Harness) {
@@ -214,26 +225,26 @@ pub(super) async fn a_replayed_message_starts_over(h: &mut dyn Harness) {
         t.settle(&last, dead("gave up")).await;
         let letter = t.dead_letter(&q).await;
         assert_eq!((letter.attempts, letter.replays), (2, replays), "replays, and attempts since");
-        t.assert_replays(&q, &DeadFilter::all(), 1).await;
+        t.assert_replays(&q, &DeadLetterFilter::all(), 1).await;
     }
 }
 
 pub(super) async fn a_full_queue_stops_a_replay(h: &mut dyn Harness) {
     let spec = queue("full").max_length(MaxLength::Exact(3));
-    let Some((mut t, q)) = Fixture::with_aspect(h, Aspect::LimitExact, spec).await else { return };
+    let Some((mut t, q)) = Fixture::with_aspect(h, Aspect::MaxLengthExact, spec).await else { return };
     for body in numbered(5) {
         t.send_dead(&q, &body, "hopeless").await;
     }
     t.send(&q, "waiting").await;
     let full = PublishError::QueueFull { queue: q.clone(), limit: 3 };
     for room in [2, 0] {
-        let replayed = t.broker().replay(&q, &DeadFilter::all()).await.expect("a replay that stops");
+        let replayed = t.broker().replay(&q, &DeadLetterFilter::all()).await.expect("a replay that stops");
         let found = (replayed.count, replayed.stopped);
         assert_eq!(found, (room, Some(full.clone())), "a replay into room for {room}");
         assert_eq!(t.dead_bodies(&q).await, ["m002", "m003", "m004"], "the oldest went first");
     }
     assert_eq!(sorted(t.drain(&q, 3).await), ["m000", "m001", "waiting"], "replayed messages are delivered");
-    t.assert_replays(&q, &DeadFilter::all(), 3).await;
+    t.assert_replays(&q, &DeadLetterFilter::all(), 3).await;
     for delivery in t.take_all(&q, 3).await {
         t.settle(&delivery, defer(t.now() + LONG)).await;
     }

@@ -65,7 +65,7 @@ pub(super) async fn a_long_delay_holds_up_no_other_message(h: &mut dyn Harness) 
 
 /// Asserts that publishing with `not_before` is refused, where it is not supported.
 pub(super) async fn refuses_not_before(t: &Fixture<'_>, queue: &QueueName) -> bool {
-    if t.has(Aspect::NotBefore) {
+    if t.supports(Aspect::NotBefore) {
         return false;
     }
     let held_back = Outgoing::to_queue(queue, "a").group("a").not_before(t.now() + LONG);
@@ -98,14 +98,14 @@ pub(super) async fn a_waiting_receive_returns_when_a_delay_ends(h: &mut dyn Harn
     let delivery = t.send_and_take(&q, "a").await;
     t.settle(&delivery, defer(t.now() + SOON)).await;
     let receiving = t.start_receive(&q, 1, "nothing is ready yet").await;
-    t.advance(SOON + t.guarantees().late_by).await;
+    t.advance(SOON + t.guarantees().max_lateness).await;
     assert_eq!(t.await_bodies(receiving, "the delay has ended").await, ["a"], "the ready message");
 }
 
 pub(super) async fn a_retry_gets_its_turn_in_a_queue_that_never_runs_empty(h: &mut dyn Harness) {
     const BACKLOG: usize = 200;
     let (mut t, q) = Fixture::with(h, queue("busy").prefetch(100)).await;
-    if !t.has(Aspect::Order) {
+    if !t.supports(Aspect::Order) {
         // Without order, a message may be overtaken forever.
         return;
     }
@@ -115,7 +115,7 @@ pub(super) async fn a_retry_gets_its_turn_in_a_queue_that_never_runs_empty(h: &m
     t.settle(&delivery, retry(SOON, "failed")).await;
     let mut since_due = 0;
     loop {
-        let is_due = t.now() > due + t.guarantees().late_by;
+        let is_due = t.now() > due + t.guarantees().max_lateness;
         let got = t.receive_some(&q, 10, "some of the backlog").await;
         t.all_done(&got).await;
         if got.iter().any(|delivery| text(delivery) == "retried") {

@@ -143,7 +143,7 @@ pub(super) async fn receivers_share_without_overlap(h: &mut dyn Harness) {
     let (mut t, q) = Fixture::with(h, queue("share").prefetch(50)).await;
     let handles = [t.broker().clone(), t.another_handle().await];
     t.send_all(&q, &numbered(100)).await;
-    let wait = t.harness.poll_wait();
+    let wait = t.harness.poll_timeout();
     let receive = async |broker: &Arc<dyn Broker>| {
         let mut seen = Vec::new();
         for _ in 0..20 {
@@ -151,7 +151,7 @@ pub(super) async fn receivers_share_without_overlap(h: &mut dyn Harness) {
             seen.extend(got.iter().map(text));
             let verdicts = got.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
             for answer in broker.settle(verdicts).await {
-                assert_eq!(answer, Ok(Settled::Done), "done within the lease");
+                assert_eq!(answer, Ok(SettleOutcome::Done), "done within the lease");
             }
         }
         seen
@@ -171,11 +171,11 @@ pub(super) async fn settles_are_answered_in_order(h: &mut dyn Harness) {
     t.done(&held[4]).await;
     // The third is already settled, and the last repeats the first.
     let rows = [
-        (0, Verdict::Done, Ok(Settled::Done)),
-        (1, retry(SOON, "failed"), Ok(Settled::Retrying { attempt: 2 })),
+        (0, Verdict::Done, Ok(SettleOutcome::Done)),
+        (1, retry(SOON, "failed"), Ok(SettleOutcome::Retrying { attempt: 2 })),
         (4, Verdict::Done, Err(fenced(&q))),
-        (2, defer(until), Ok(Settled::Deferred)),
-        (3, dead("hopeless"), Ok(Settled::Dead)),
+        (2, defer(until), Ok(SettleOutcome::Deferred)),
+        (3, dead("hopeless"), Ok(SettleOutcome::Dead)),
         (0, Verdict::Done, Err(fenced(&q))),
     ];
     let verdicts = rows.iter().map(|(i, verdict, _)| (held[*i].receipt.clone(), verdict.clone())).collect();

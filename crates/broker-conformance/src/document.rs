@@ -8,7 +8,7 @@ const DOCUMENT: &str = include_str!("../../../docs/guarantees.md");
 ///
 /// # Panics
 /// If it does not.
-pub fn is_documented(guarantees: &Guarantees) {
+pub fn assert_documented(guarantees: &Guarantees) {
     let from_head = DOCUMENT.lines().skip_while(|line| !line.starts_with("| aspect |"));
     let rows = from_head.take_while(|line| !line.is_empty()).filter(|line| line.starts_with("| "));
     let mut table = rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());

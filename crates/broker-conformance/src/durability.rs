@@ -30,7 +30,7 @@ pub(super) async fn delayed_messages_survive_an_outage(h: &mut dyn Harness) {
         let deferred = t.send_and_take(&q, "defer").await;
         t.settle(&deferred, defer(due)).await;
         let mut expected = vec!["defer 1 None", "retry 2 Some(\"failed\")"];
-        if t.has(Aspect::NotBefore) {
+        if t.supports(Aspect::NotBefore) {
             t.publish(vec![Outgoing::to_queue(&q, "held").not_before(due)]).await;
             expected.insert(1, "held 1 None");
         }
@@ -81,7 +81,7 @@ pub(super) async fn what_is_in_flight_comes_back_after_an_outage_and_what_is_set
             assert_ne!(delivery.message, held[5].message, "a dead letter is not delivered");
             assert!(seen.insert(text(&delivery)) || !strict, "{delivery:?} is settled and redelivered");
         }
-        t.advance(LEASE + t.guarantees().late_by).await;
+        t.advance(LEASE + t.guarantees().max_lateness).await;
         let again = t.poll(&q, 10).await;
         let is_exact = seen == expected && again.is_empty();
         assert!(is_exact || !strict, "settled messages redelivered after a {outage:?}: {seen:?} {again:?}");
@@ -121,7 +121,7 @@ pub(super) async fn a_retry_and_a_replay_survive_an_outage_with_their_body(h: &m
         t.settle(&second, dead("hopeless")).await;
         let letter = t.dead_letter(&q).await;
         assert!(letter.message.body == body, "the dead letter has the body of {} bytes", body.len());
-        t.assert_replays(&q, &DeadFilter::all(), 1).await;
+        t.assert_replays(&q, &DeadLetterFilter::all(), 1).await;
         t.outage(after_replay).await;
         assert!(t.dead_letters(&q).await.is_empty(), "dead again after a {after_replay:?}");
         let third = t.consume(&q).await;

@@ -89,7 +89,7 @@ impl<'h> Fixture<'h> {
         aspect: Aspect,
         spec: QueueSpec,
     ) -> Option<QueueName> {
-        if self.has(aspect) {
+        if self.supports(aspect) {
             return Some(self.declare(spec).await);
         }
         self.assert_refused(aspect, &spec).await;
@@ -111,8 +111,10 @@ impl<'h> Fixture<'h> {
     /// The value of a call that needs an aspect; `None` if the aspect is not supported and the call is refused for it.
     pub(super) fn supported<T: Debug>(&self, aspect: Aspect, answer: Result<T, BrokerError>) -> Option<T> {
         match answer {
-            Ok(value) if self.has(aspect) => Some(value),
-            Err(BrokerError::Refused { aspect: named, .. }) if named == aspect && !self.has(aspect) => None,
+            Ok(value) if self.supports(aspect) => Some(value),
+            Err(BrokerError::Refused { aspect: named, .. }) if named == aspect && !self.supports(aspect) => {
+                None
+            }
             other => panic!("{aspect} is {:?}, the answer was {other:?}", self.guarantees().of(aspect)),
         }
     }
@@ -146,8 +148,8 @@ impl<'h> Fixture<'h> {
         self.broker().guarantees()
     }
 
-    pub(super) fn has(&self, aspect: Aspect) -> bool {
-        self.guarantees().has(aspect)
+    pub(super) fn supports(&self, aspect: Aspect) -> bool {
+        self.guarantees().supports(aspect)
     }
 
     pub(super) fn native(&self, aspect: Aspect) -> bool {
@@ -164,7 +166,7 @@ impl<'h> Fixture<'h> {
 
     /// Advances the clock beyond this time and the maximum lateness.
     pub(super) async fn advance_past(&mut self, time: Timestamp) {
-        let rest = time.since(self.now()) + self.guarantees().late_by;
+        let rest = time.since(self.now()) + self.guarantees().max_lateness;
         self.advance(rest + Duration::from_millis(1)).await;
     }
 
@@ -214,7 +216,7 @@ impl<'h> Fixture<'h> {
 
     /// Polls the queue once.
     pub(super) async fn poll(&self, queue: &QueueName, max: usize) -> Vec<Delivery> {
-        let got = self.broker().receive(queue, max, self.harness.poll_wait()).await;
+        let got = self.broker().receive(queue, max, self.harness.poll_timeout()).await;
         let got = got.unwrap_or_else(|error| panic!("receiving from `{queue}`: {error}"));
         assert!(got.len() <= max, "asked `{queue}` for {max} at most, got {}", got.len());
         for delivery in &got {
@@ -260,7 +262,7 @@ impl<'h> Fixture<'h> {
         let delivery = self.receive_some(queue, 1, what).await.remove(0);
         let now = self.now();
         assert!(now >= due, "{what} came {:?} too early: due at {due:?}, came by {now:?}", due.since(now));
-        let latest = due + self.guarantees().late_by + SLACK;
+        let latest = due + self.guarantees().max_lateness + SLACK;
         assert!(now <= latest, "{what} is late: due at {due:?}, received at {now:?}, latest {latest:?}");
         delivery
     }
@@ -304,7 +306,7 @@ impl<'h> Fixture<'h> {
     pub(super) async fn start_receive(&self, queue: &QueueName, max: usize, because: &str) -> Receiving {
         let (broker, queue) = (self.broker().clone(), queue.clone());
         let receiving = tokio::spawn(async move { broker.receive(&queue, max, LONG).await });
-        tokio::time::sleep(self.harness.poll_wait()).await;
+        tokio::time::sleep(self.harness.poll_timeout()).await;
         assert!(!receiving.is_finished(), "a receive must wait, since {because}");
         receiving
     }
@@ -340,7 +342,7 @@ impl<'h> Fixture<'h> {
                 Err(found) => found,
             };
             let (real, passed) = (started.elapsed(), self.now().since(from));
-            let timed_out = real > self.harness.deadline() && passed > self.guarantees().late_by + SLACK;
+            let timed_out = real > self.harness.deadline() && passed > self.guarantees().max_lateness + SLACK;
             assert!(!timed_out, "expected {what}, found {found} (after {real:?}, broker clock {passed:?})");
             self.advance(STEP).await;
         }

@@ -61,7 +61,7 @@ pub(super) async fn a_group_goes_on_after_a_dead_head(h: &mut dyn Harness) {
     t.settle(&head, dead("hopeless")).await;
     assert_eq!(text(&t.consume(&q).await), "a2", "a dead head makes way");
     assert_eq!(text(&t.consume(&q).await), "a3", "and the group continues");
-    t.assert_replays(&q, &DeadFilter::all(), 1).await;
+    t.assert_replays(&q, &DeadLetterFilter::all(), 1).await;
     let again = t.take(&q).await;
     let found = (text(&again), again.message.group);
     assert_eq!(found, ("a1".into(), Some("a".into())), "the dead head is replayed into its own group");

@@ -26,7 +26,7 @@ mod routing;
 
 #[doc(hidden)]
 pub use crawlway_conformance::suite;
-pub use document::is_documented;
+pub use document::assert_documented;
 pub use list::{CASES, Case, run};
 
 /// Imports of all cases.
@@ -73,7 +73,7 @@ pub trait Harness: Send {
     }
 
     /// Timeout of one poll, in real time. Shorter for a backend without a network.
-    fn poll_wait(&self) -> Duration {
+    fn poll_timeout(&self) -> Duration {
         Duration::from_millis(100)
     }
 

@@ -7,7 +7,7 @@ const LIMIT: u64 = 5;
 /// A queue with a maximum length of exactly [`LIMIT`], where that is supported.
 async fn exact<'h>(h: &'h mut dyn Harness, stem: &str) -> Option<(Fixture<'h>, QueueName)> {
     let spec = queue(stem).lease(LEASE).max_length(MaxLength::Exact(LIMIT));
-    Fixture::with_aspect(h, Aspect::LimitExact, spec).await
+    Fixture::with_aspect(h, Aspect::MaxLengthExact, spec).await
 }
 
 async fn assert_full(t: &Fixture<'_>, queue: &QueueName, when: &str) {
@@ -123,11 +123,11 @@ pub(super) async fn the_limit_holds_after_an_outage(h: &mut dyn Harness) {
 
 pub(super) async fn an_approximate_limit_stays_within_its_slack(h: &mut dyn Harness) {
     let mut t = Fixture::open(h).await;
-    let slack = t.guarantees().limit_slack;
+    let slack = t.guarantees().max_length_slack;
     let spec = |slack| queue("about").max_length(MaxLength::Approximate { limit: 10, slack });
-    let Some(q) = t.declare_if_supported(Aspect::LimitApproximate, spec(slack)).await else { return };
+    let Some(q) = t.declare_if_supported(Aspect::MaxLengthApproximate, spec(slack)).await else { return };
     if slack > 0 {
-        t.assert_refused(Aspect::LimitApproximate, &spec(slack - 1)).await;
+        t.assert_refused(Aspect::MaxLengthApproximate, &spec(slack - 1)).await;
     }
     let each = usize::try_from(slack).unwrap_or(usize::MAX).saturating_add(10);
     let accepted = race(&t, &q, each).await;

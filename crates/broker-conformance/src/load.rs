@@ -32,7 +32,7 @@ impl Worker {
             let message = Outgoing::to_queue(&self.queue, id.clone()).id(id.as_str());
             match self.broker.publish(vec![message]).await.remove(0) {
                 Ok(()) => drop(self.ledger.lock().accepted.insert(id)),
-                Err(PublishError::Unknown { .. } | PublishError::Unavailable { .. }) => {}
+                Err(PublishError::Unconfirmed { .. } | PublishError::Unavailable { .. }) => {}
                 Err(error) => panic!("publishing {id}: {error}"),
             }
         }
@@ -59,7 +59,7 @@ impl Worker {
                     self.ledger.lock().finishing.insert(id.clone());
                 }
                 let answer = self.broker.settle(vec![(delivery.receipt, verdict)]).await.remove(0);
-                let again = answer == Ok(Settled::Done) && !self.ledger.lock().done.insert(id.clone());
+                let again = answer == Ok(SettleOutcome::Done) && !self.ledger.lock().done.insert(id.clone());
                 assert!(!again || !self.strict, "{id} was done twice");
             }
         }
@@ -143,7 +143,7 @@ async fn check_conservation(h: &mut dyn Harness, outage: Option<Outage>) {
     stop(tasks).await;
     assert!(missing.is_empty(), "accepted, and neither done nor dead: {missing:?}");
     // Unsettled deliveries of aborted consumers are redelivered once.
-    t.advance(LEASE + t.guarantees().late_by).await;
+    t.advance(LEASE + t.guarantees().max_lateness).await;
     for _ in 0..5 {
         for delivery in t.poll(&q, 10).await {
             worker(&t).note(&delivery);
@@ -221,7 +221,7 @@ async fn consume_groups(broker: Arc<dyn Broker>, queue: QueueName, groups: Arc<M
             let group = delivery.message.group.clone().unwrap_or_default();
             groups.lock().seen.entry(group.clone()).and_modify(|group| group.1 = false);
             let answer = broker.settle(vec![(delivery.receipt, Verdict::Done)]).await.remove(0);
-            assert_eq!(answer, Ok(Settled::Done), "{group}: done within the lease");
+            assert_eq!(answer, Ok(SettleOutcome::Done), "{group}: done within the lease");
         }
     }
 }

@@ -92,7 +92,7 @@ pub(super) async fn a_topic_with_wildcards_is_invalid(h: &mut dyn Harness) {
 pub(super) async fn a_full_bound_queue_rejects(h: &mut dyn Harness) {
     let Some((mut t, x, roomy)) = routed(h, "roomy", &["#"]).await else { return };
     let spec = bound("narrow", &x, &["#"]).max_length(MaxLength::Exact(1));
-    let Some(narrow) = t.declare_if_supported(Aspect::LimitExact, spec).await else { return };
+    let Some(narrow) = t.declare_if_supported(Aspect::MaxLengthExact, spec).await else { return };
     // The other queues sort before and after the full one, whatever the order of copies.
     let broad = t.declare(bound("broad", &x, &["#"])).await;
     t.publish(vec![Outgoing::to_topic(&x, "t", "fits")]).await;

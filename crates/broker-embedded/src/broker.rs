@@ -9,8 +9,9 @@ use crate::{
     recover::{Recovery, recover, refuse_foreign_files},
 };
 use crawlway_broker::{
-    Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
-    QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
+    Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError, SettleOutcome,
+    Verdict,
 };
 use crawlway_clock::{Anchor, Clock};
 use crawlway_lock::DirectoryLock;
@@ -44,7 +45,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             clock: Clock::System,
-            anchor: Anchor::of_this_process().clone(),
+            anchor: Anchor::current().clone(),
             max_message: 64 << 20,
             max_segment: 64 << 20,
             housekeeping: Duration::from_secs(1),
@@ -102,7 +103,7 @@ impl EmbeddedBroker {
         // Checked before the first write, since the directory may belong to another program.
         refuse_foreign_files(&*disk)?;
         let directory_lock =
-            DirectoryLock::take(directory).map_err(|error| OpenError::locking(directory, error))?;
+            DirectoryLock::acquire(directory).map_err(|error| OpenError::locking(directory, error))?;
         let max_segment = options.max_segment.clamp(64 << 10, 1 << 30);
         let sizes = Sizes {
             first_segment: FIRST_SEGMENT.min(max_segment),
@@ -291,8 +292,8 @@ impl Broker for EmbeddedBroker {
         self.shared.engine.queues()
     }
 
-    fn takes_messages(&self) -> Result<(), BrokerError> {
-        self.shared.engine.takes_messages()
+    fn accepts_publishes(&self) -> Result<(), BrokerError> {
+        self.shared.engine.accepts_publishes()
     }
 
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
@@ -339,7 +340,7 @@ impl Broker for EmbeddedBroker {
         }
     }
 
-    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<SettleOutcome, SettleError>> {
         let needs_copy = |(_, verdict): &(Receipt, Verdict)| {
             matches!(verdict, Verdict::Retry { .. } | Verdict::Dead { .. })
         };
@@ -368,7 +369,7 @@ impl Broker for EmbeddedBroker {
         extended
     }
 
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
         self.shared.engine.mark_solo(receipt, self.shared.clock.now())
     }
 
@@ -398,17 +399,21 @@ impl Broker for EmbeddedBroker {
     async fn dead_letters(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         let (queue, filter, after) = (queue.clone(), filter.clone(), after.cloned());
         self.run_blocking(move |shared| shared.engine.dead_letters(&queue, &filter, after.as_ref(), limit))
             .await
     }
 
-    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
-        let mut replayed = Replayed::default();
+    async fn replay(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<ReplayOutcome, BrokerError> {
+        let mut replayed = ReplayOutcome::default();
         let mut after = None;
         let below = self.shared.engine.next_dead_letter_number();
         loop {
@@ -429,9 +434,13 @@ impl Broker for EmbeddedBroker {
         }
     }
 
-    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+    async fn drop_dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError> {
         let (queue, filter) = (queue.clone(), filter.clone());
-        self.run_blocking(move |shared| shared.engine.drop_dead(&queue, &filter)).await
+        self.run_blocking(move |shared| shared.engine.drop_dead_letters(&queue, &filter)).await
     }
 
     async fn close(&self) -> Result<(), BrokerError> {

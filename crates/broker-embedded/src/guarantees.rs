@@ -11,9 +11,9 @@ pub(crate) fn guarantees(max_message: u64) -> Guarantees {
     Guarantees {
         broker: "embedded",
         support,
-        late_by: Duration::from_millis(50),
+        max_lateness: Duration::from_millis(50),
         depth_lag: Duration::ZERO,
-        limit_slack: 0,
+        max_length_slack: 0,
         max_message,
     }
 }
@@ -22,6 +22,6 @@ pub(crate) fn guarantees(max_message: u64) -> Guarantees {
 mod tests {
     #[test]
     fn the_document_says_what_the_code_says() {
-        crawlway_broker_conformance::is_documented(&super::guarantees(1));
+        crawlway_broker_conformance::assert_documented(&super::guarantees(1));
     }
 }

@@ -17,7 +17,7 @@
 //! pass the checksum.
 
 use bytes::Bytes;
-use crawlway_broker::{Cause, Failure, Headers, Message, MessageId, Timestamp};
+use crawlway_broker::{DeadLetterCause, Failure, Headers, Message, MessageId, Timestamp};
 
 pub(crate) const HEADER: usize = 24;
 /// Alignment of records in bytes.
@@ -159,7 +159,7 @@ pub(crate) struct DeadLetterInfo {
     /// Number of the dead letter: unique and ascending over all queues.
     pub(crate) number: u64,
     pub(crate) at: Timestamp,
-    pub(crate) cause: Cause,
+    pub(crate) cause: DeadLetterCause,
     pub(crate) reason: String,
 }
 
@@ -281,9 +281,9 @@ impl PayloadParts<'_> {
             put_u64(out, dead_letter.number);
             put_u64(out, dead_letter.at.as_millis());
             out.push(match dead_letter.cause {
-                Cause::AttemptsUsedUp => 1,
-                Cause::WorkerLost => 2,
-                Cause::Refused => 3,
+                DeadLetterCause::AttemptsUsedUp => 1,
+                DeadLetterCause::WorkerLost => 2,
+                DeadLetterCause::Refused => 3,
             });
         }
         if let Some(group) = self.group {
@@ -310,9 +310,9 @@ impl PayloadParts<'_> {
 }
 
 /// Cause of a dead letter that was written before causes were stored.
-fn cause_from_reason(reason: &str) -> Cause {
+fn cause_from_reason(reason: &str) -> DeadLetterCause {
     let used_up = reason.starts_with("all ") && reason.ends_with(" attempts failed");
-    if used_up { Cause::AttemptsUsedUp } else { Cause::Refused }
+    if used_up { DeadLetterCause::AttemptsUsedUp } else { DeadLetterCause::Refused }
 }
 
 fn put_u32(out: &mut Vec<u8>, value: u32) {
@@ -379,7 +379,7 @@ struct PayloadPrefix<'a> {
     flags: u8,
     replays: u32,
     dead_at: Timestamp,
-    cause: Option<Cause>,
+    cause: Option<DeadLetterCause>,
 }
 
 impl<'a> PayloadSummary<'a> {
@@ -413,9 +413,9 @@ impl<'a> PayloadPrefix<'a> {
             dead_at = reader.time()?;
             if flags & HAS_CAUSE != 0 {
                 cause = match reader.u8()? {
-                    1 => Some(Cause::AttemptsUsedUp),
-                    2 => Some(Cause::WorkerLost),
-                    3 => Some(Cause::Refused),
+                    1 => Some(DeadLetterCause::AttemptsUsedUp),
+                    2 => Some(DeadLetterCause::WorkerLost),
+                    3 => Some(DeadLetterCause::Refused),
                     _ => return None,
                 };
             }

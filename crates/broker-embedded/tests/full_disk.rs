@@ -65,7 +65,7 @@ async fn fill_drain_and_go_on(disk: &Path) {
         text.contains("full") && text.contains("free some space"),
         "names the problem and the remedy: {text}"
     );
-    let health = broker.takes_messages().expect_err("health reports it");
+    let health = broker.accepts_publishes().expect_err("health reports it");
     assert!(health.to_string().contains("full"), "{health}");
     assert!(!health.to_string().contains(&disk.display().to_string()), "without saying where: {health}");
     assert!(accepted.len() > 1000, "the disk was filled, with {}", accepted.len());
@@ -86,7 +86,7 @@ async fn fill_drain_and_go_on(disk: &Path) {
         EmbeddedBroker::open(&directory, options()).expect("a full disk does not keep the queue shut");
     std::fs::remove_file(disk.join("rest")).expect("removed");
     // Space is free again: settled segments and the removed file.
-    while broker.takes_messages().is_err() {
+    while broker.accepts_publishes().is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let mut later = BTreeSet::new();
@@ -98,7 +98,7 @@ async fn fill_drain_and_go_on(disk: &Path) {
     }
     assert_eq!(settled, accepted, "nothing is lost");
     let depth = broker.depth(&queue).await.expect("the depth");
-    assert_eq!((depth.waiting(), depth.in_flight), (0, 0));
+    assert_eq!((depth.pending(), depth.in_flight), (0, 0));
 }
 
 /// Publishes until an error.

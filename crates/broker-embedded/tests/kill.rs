@@ -4,7 +4,7 @@
 //! lost, and none may be delivered after its settle returned `Ok`. The test runs itself, hence no test harness.
 #![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
-use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec, Settled, Timestamp, Verdict};
+use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec, SettleOutcome, Timestamp, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{
     collections::HashSet,
@@ -223,7 +223,7 @@ async fn consume(broker: Arc<EmbeddedBroker>, run: u64, task: u64) {
         let done: Vec<String> = ids
             .into_iter()
             .zip(outcomes)
-            .filter(|(_, o)| *o == Ok(Settled::Done))
+            .filter(|(_, o)| *o == Ok(SettleOutcome::Done))
             .map(|(id, _)| id)
             .collect();
         report('S', &done);
@@ -251,7 +251,7 @@ fn drain(directory: &Path) {
                 assert!(broker.settle(verdicts).await.iter().all(Result::is_ok), "settled");
                 report('S', &ids);
                 let depth = broker.depth(&queue).await.expect("the depth");
-                if depth.waiting() + depth.in_flight == 0 {
+                if depth.pending() + depth.in_flight == 0 {
                     assert_eq!(depth.dead, 0, "no dead letters");
                     break;
                 }

@@ -1,7 +1,7 @@
 //! Opening and closing a real directory: outcomes under load, and exclusive access.
 
 use crawlway_broker::{
-    Broker, BrokerError, DeadFilter, Outgoing, PublishError, QueueName, QueueSpec, Verdict,
+    Broker, BrokerError, DeadLetterFilter, Outgoing, PublishError, QueueName, QueueSpec, Verdict,
 };
 use crawlway_broker_embedded::{EmbeddedBroker, OpenError, Options};
 use std::{
@@ -100,14 +100,18 @@ fn disk_io_runs_on_blocking_threads() {
         let dead = Verdict::Dead { reason: "no".to_owned() };
         let verdicts = taken.into_iter().map(|taken| (taken.receipt, dead.clone())).collect();
         assert!(completes_on_a_blocking_thread(broker.settle(verdicts)).await.iter().all(Result::is_ok));
-        let letters =
-            completes_on_a_blocking_thread(broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10))
-                .await
-                .unwrap();
+        let letters = completes_on_a_blocking_thread(broker.dead_letters(
+            &spec.name,
+            &DeadLetterFilter::all(),
+            None,
+            10,
+        ))
+        .await
+        .unwrap();
         assert_eq!(letters.letters.len(), 3);
         completes_on_a_blocking_thread(broker.pause(&spec.name)).await.unwrap();
         assert_eq!(
-            completes_on_a_blocking_thread(broker.replay(&spec.name, &DeadFilter::all()))
+            completes_on_a_blocking_thread(broker.replay(&spec.name, &DeadLetterFilter::all()))
                 .await
                 .unwrap()
                 .count,

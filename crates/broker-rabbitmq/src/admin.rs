@@ -78,7 +78,7 @@ impl Engine {
     }
 
     /// Ready messages in the queue and in `:due`, with two requests instead of a dozen.
-    pub(crate) async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+    pub(crate) async fn pending(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         let local = self.usable_queue(queue)?;
         let session = self.session().await?;
         let ready = session.message_counts(&[queue.to_string(), names::due(queue)]).await?;

@@ -8,8 +8,9 @@ use crate::{
     session::Session,
 };
 use crawlway_broker::{
-    Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
-    QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
+    Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError, SettleOutcome,
+    Verdict,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::Instant};
@@ -29,7 +30,7 @@ impl RabbitBroker {
     /// # Errors
     /// If the server cannot be reached within [`Options::patience`] or refuses the login.
     pub async fn connect(options: Options) -> Result<Self, ConnectError> {
-        let deadline = Instant::now() + options.patience;
+        let deadline = Instant::now() + options.connection_timeout;
         let session = loop {
             match Session::open(&options, 1).await {
                 Ok(session) => break session,
@@ -101,7 +102,7 @@ impl Broker for RabbitBroker {
         self.engine.receive(queue, max, wait).await
     }
 
-    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<SettleOutcome, SettleError>> {
         let count = verdicts.len();
         if count == 0 {
             return Vec::new();
@@ -114,16 +115,16 @@ impl Broker for RabbitBroker {
         self.engine.extend(receipts, lease)
     }
 
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        self.detached(self.engine.clone().alone(receipt.clone())).await?
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.detached(self.engine.clone().mark_solo(receipt.clone())).await?
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         self.engine.depth(queue).await
     }
 
-    async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
-        self.engine.waiting(queue).await
+    async fn pending(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        self.engine.pending(queue).await
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
@@ -142,24 +143,32 @@ impl Broker for RabbitBroker {
     async fn dead_letters(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         let (engine, queue, filter, after) =
             (self.engine.clone(), queue.clone(), filter.clone(), after.cloned());
         self.detached(async move { engine.dead_letters(&queue, &filter, after.as_ref(), limit).await })
             .await?
     }
 
-    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+    async fn replay(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<ReplayOutcome, BrokerError> {
         let (engine, queue, filter) = (self.engine.clone(), queue.clone(), filter.clone());
         self.detached(async move { engine.replay(&queue, &filter).await }).await?
     }
 
-    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+    async fn drop_dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError> {
         let (engine, queue, filter) = (self.engine.clone(), queue.clone(), filter.clone());
-        self.detached(async move { engine.drop_dead(&queue, &filter).await }).await?
+        self.detached(async move { engine.drop_dead_letters(&queue, &filter).await }).await?
     }
 
     async fn close(&self) -> Result<(), BrokerError> {

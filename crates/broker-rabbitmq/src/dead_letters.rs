@@ -13,7 +13,8 @@ use crate::{
     wire::{DecodedMessage, History, Publication, short},
 };
 use crawlway_broker::{
-    BrokerError, DeadFilter, DeadId, DeadLetter, DeadPage, PublishError, QueueName, Replayed,
+    BrokerError, DeadLetter, DeadLetterFilter, DeadLetterId, DeadLetterPage, PublishError, QueueName,
+    ReplayOutcome,
 };
 use lapin::{
     options::{BasicGetOptions, QueueDeclareOptions},
@@ -73,10 +74,10 @@ impl Engine {
     pub(crate) async fn dead_letters(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         let mut scan = self.scan(queue).await?;
         let page = scan.page(filter, after, limit).await;
         scan.end().await?;
@@ -86,15 +87,19 @@ impl Engine {
     pub(crate) async fn replay(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-    ) -> Result<Replayed, BrokerError> {
+        filter: &DeadLetterFilter,
+    ) -> Result<ReplayOutcome, BrokerError> {
         let mut scan = self.scan(queue).await?;
         let replayed = scan.replay(filter).await;
         scan.end().await?;
         replayed
     }
 
-    pub(crate) async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+    pub(crate) async fn drop_dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError> {
         let mut scan = self.scan(queue).await?;
         let dropped = scan.drop_matching(filter).await;
         scan.end().await?;
@@ -125,13 +130,13 @@ impl Scan<'_> {
     /// Matching letters after the cursor. If the cursor's letter is gone, those with a later id.
     async fn page(
         &mut self,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         let mut letters: VecDeque<DeadLetter> = VecDeque::new();
         if limit == 0 {
-            return Ok(DeadPage { letters: Vec::new(), next: None });
+            return Ok(DeadLetterPage { letters: Vec::new(), next: None });
         }
         // Only ids of this crate are ordered by time.
         let is_ordered = after.is_some_and(|after| uuid::Uuid::try_parse(&after.0).is_ok());
@@ -156,12 +161,12 @@ impl Scan<'_> {
         let more = letters.len() > limit;
         letters.truncate(limit);
         let next = if more { letters.back().map(|letter| letter.id.clone()) } else { None };
-        Ok(DeadPage { letters: letters.into(), next })
+        Ok(DeadLetterPage { letters: letters.into(), next })
     }
 
-    async fn drop_matching(&mut self, filter: &DeadFilter) -> Result<u64, BrokerError> {
+    async fn drop_matching(&mut self, filter: &DeadLetterFilter) -> Result<u64, BrokerError> {
         let mut dropped = Vec::new();
-        let max = filter.at_most().unwrap_or(usize::MAX);
+        let max = filter.max_matches().unwrap_or(usize::MAX);
         while dropped.len() < max
             && let Some(found) = self.next().await?
         {
@@ -174,10 +179,10 @@ impl Scan<'_> {
         Ok(dropped.len() as u64)
     }
 
-    async fn replay(&mut self, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
-        let mut replayed = Replayed::default();
+    async fn replay(&mut self, filter: &DeadLetterFilter) -> Result<ReplayOutcome, BrokerError> {
+        let mut replayed = ReplayOutcome::default();
         // A filter by ids ends the scan after the last match.
-        let (max, mut matched) = (filter.at_most().unwrap_or(usize::MAX), 0);
+        let (max, mut matched) = (filter.max_matches().unwrap_or(usize::MAX), 0);
         loop {
             let mut batch: Vec<ScannedLetter> = Vec::new();
             while batch.len() < REPLAY_BATCH
@@ -226,7 +231,7 @@ impl Scan<'_> {
             (PublishOutcome::Rejected, Some(limit)) => {
                 PublishError::QueueFull { queue: self.queue.clone(), limit: limit.limit() }
             }
-            (PublishOutcome::Unknown(detail), _) => PublishError::Unknown { detail },
+            (PublishOutcome::Unknown(detail), _) => PublishError::Unconfirmed { detail },
             (outcome, _) => {
                 PublishError::Unavailable { detail: format!("RabbitMQ did not confirm it: {outcome:?}") }
             }

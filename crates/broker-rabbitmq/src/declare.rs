@@ -214,7 +214,7 @@ impl Options {
         }
         match spec.max_length {
             Some(MaxLength::Approximate { slack, .. }) if slack < LIMIT_SLACK => refused(
-                Aspect::LimitApproximate,
+                Aspect::MaxLengthApproximate,
                 format!(
                     "its limit has a slack of {slack}, and the minimum is {LIMIT_SLACK}; allow more, or use an exact limit"
                 ),

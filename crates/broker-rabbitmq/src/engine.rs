@@ -66,7 +66,7 @@ impl Engine {
 
     /// Current session; waits for a reconnect for at most [`Options::patience`].
     pub(crate) async fn session(&self) -> Result<Arc<Session>, SessionError> {
-        self.connection.session(self.options.patience).await
+        self.connection.session(self.options.connection_timeout).await
     }
 
     pub(crate) fn local_queues(&self) -> Vec<Arc<LocalQueue>> {

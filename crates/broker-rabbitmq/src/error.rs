@@ -9,20 +9,20 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum ConnectError {
     /// No AMQP server answers at the address.
-    #[error("cannot reach RabbitMQ at {server}: {problem}; start it, or correct host and port")]
+    #[error("cannot reach RabbitMQ at {server}: {reason}; start it, or correct host and port")]
     Unreachable {
         /// URL of the server, without the password.
         server: String,
         /// Error of the attempt.
-        problem: String,
+        reason: String,
     },
     /// The server refuses the login.
-    #[error("RabbitMQ at {server} refuses the login: {problem}; check user, password and virtual host")]
-    NotAllowed {
+    #[error("RabbitMQ at {server} refuses the login: {reason}; check user, password and virtual host")]
+    LoginRefused {
         /// URL of the server, without the password.
         server: String,
         /// Answer of the server.
-        problem: String,
+        reason: String,
     },
 }
 

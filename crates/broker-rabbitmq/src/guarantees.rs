@@ -12,16 +12,16 @@ pub(crate) fn guarantees(max_message: u64) -> Guarantees {
     Guarantees {
         broker: "RabbitMQ",
         support,
-        late_by: Duration::from_secs(1),
+        max_lateness: Duration::from_secs(1),
         depth_lag: Duration::from_secs(10),
-        limit_slack: LIMIT_SLACK,
+        max_length_slack: LIMIT_SLACK,
         max_message,
     }
 }
 
 fn support(aspect: Aspect) -> Support {
     let caveat = match aspect {
-        Aspect::Confirm
+        Aspect::PublisherConfirm
         | Aspect::Requeue
         | Aspect::Restart
         | Aspect::Bodies
@@ -44,14 +44,14 @@ fn support(aspect: Aspect) -> Support {
             "delay queues: never early, at most a second late"
         }
         Aspect::RetryCount => "counted in a header of the republished message",
-        Aspect::CrashCount => {
+        Aspect::SoloCrashes => {
             "prefetched messages become suspect as well; a lost connection of a live worker counts if another process gets the message"
         }
         Aspect::DeadLetters => "listing scans the dead-letter queue from its head, one process at a time",
-        Aspect::LimitExact => {
+        Aspect::MaxLengthExact => {
             "exact for ready messages; delayed ones are counted by the publisher, a second old at most"
         }
-        Aspect::LimitApproximate => {
+        Aspect::MaxLengthApproximate => {
             "checked by the publisher against the depth; overshot by ten messages per publisher"
         }
         Aspect::Topics => "if one bound queue is full the publish fails, and others may have the message",
@@ -72,6 +72,6 @@ fn support(aspect: Aspect) -> Support {
 mod tests {
     #[test]
     fn code_matches_the_document() {
-        crawlway_broker_conformance::is_documented(&super::guarantees(1));
+        crawlway_broker_conformance::assert_documented(&super::guarantees(1));
     }
 }

@@ -82,7 +82,7 @@ fn number_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u
 impl Management {
     /// Client, if the options have a valid URL.
     pub(crate) fn new(options: &Options) -> Option<Self> {
-        let address = options.management.as_ref()?;
+        let address = options.management_url.as_ref()?;
         let parsed = url::Url::parse(address).ok().filter(|url| url.scheme() == "http");
         let Some(url) = parsed else {
             let address = options.shown_management();

@@ -17,17 +17,17 @@ pub struct Options {
     pub vhost: String,
     /// URL of the management API, such as `http://rabbitmq:15672`. Without it, depths lack the in-flight messages of other
     /// processes, the oldest age and the rates.
-    pub management: Option<String>,
+    pub management_url: Option<String>,
     /// Content type of published messages, such as `application/json`. Bodies are not inspected.
     pub content_type: Option<String>,
     /// Name of the connection, as the server lists it.
-    pub name: String,
+    pub connection_name: String,
     /// Maximum size of a message in bytes, headers included; at most the server's own limit.
     pub max_message: u64,
     /// Timeout of a publisher confirm and of any other answer. After it, the outcome of a publish is unknown.
     pub confirm_timeout: Duration,
     /// Time that a call waits for a lost connection before it fails as unavailable.
-    pub patience: Duration,
+    pub connection_timeout: Duration,
     /// AMQP heartbeat interval. A peer that is silent for about three intervals is considered lost.
     pub heartbeat: Duration,
     /// `consumer_timeout` of the server: how long a delivery may stay unacknowledged. Longer leases are refused.
@@ -42,13 +42,13 @@ impl Default for Options {
             user: "guest".into(),
             password: "guest".into(),
             vhost: "/".into(),
-            management: None,
+            management_url: None,
             content_type: None,
-            name: "crawlway".into(),
+            connection_name: "crawlway".into(),
             // Default limit of the strictest server version.
             max_message: 16 << 20,
             confirm_timeout: Duration::from_secs(30),
-            patience: Duration::from_secs(10),
+            connection_timeout: Duration::from_secs(10),
             heartbeat: Duration::from_secs(10),
             consumer_timeout: Duration::from_secs(30 * 60),
         }
@@ -63,7 +63,7 @@ impl Options {
 
     /// URL of the management API, without user and password.
     pub(crate) fn shown_management(&self) -> Option<String> {
-        let address = self.management.as_ref()?;
+        let address = self.management_url.as_ref()?;
         let shown = url::Url::parse(address).ok().and_then(|mut url| {
             url.set_username("").ok()?;
             url.set_password(None).ok()?;
@@ -94,7 +94,7 @@ mod tests {
     fn debug_output_contains_no_password() {
         let with = |address: &str| Options {
             password: "hunter2".into(),
-            management: Some(address.into()),
+            management_url: Some(address.into()),
             ..Options::default()
         };
         let secrets = ["hunter2", "secret", "Z3Vlc3Q6aHVudGVyMg=="];

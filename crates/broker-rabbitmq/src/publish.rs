@@ -175,7 +175,7 @@ impl Engine {
 
     async fn send(&self, session: &Session, prepared: Vec<Prepared>, results: &mut [PublishResult]) {
         let publications = prepared.iter().map(|prepared| prepared.publication.clone()).collect();
-        let outcomes = session.publish_when_unblocked(publications, self.options.patience).await;
+        let outcomes = session.publish_when_unblocked(publications, self.options.connection_timeout).await;
         for (prepared, outcome) in prepared.into_iter().zip(outcomes) {
             results[prepared.index] = self.result(outcome, &prepared);
         }
@@ -236,7 +236,7 @@ impl Engine {
                     // The exchange may be deleted: check again before the next publish.
                     self.exchanges.lock().remove(exchange.as_str());
                 }
-                PublishError::Unknown { detail }
+                PublishError::Unconfirmed { detail }
             }
             PublishOutcome::TooLarge(limit) => {
                 let Publication { properties, body, .. } = &prepared.publication;

@@ -20,7 +20,7 @@ use crate::{
     redelivery::RedeliveryCause,
     wire::{Death, History, Publication},
 };
-use crawlway_broker::{Cause, Failure, QueueName, QueueSpec, Timestamp};
+use crawlway_broker::{DeadLetterCause, Failure, QueueName, QueueSpec, Timestamp};
 use std::{sync::Arc, time::Duration};
 
 /// Delay before a message that could not be republished is returned to its queue.
@@ -34,7 +34,7 @@ pub(crate) fn copy(queue: &QueueSpec, incoming: &Incoming, mut history: History)
     let now = Timestamp::now();
     if let Some(death) = death(queue, incoming, &history) {
         // The next attempt is not made.
-        history.attempt -= u32::from(death.cause == Cause::AttemptsUsedUp);
+        history.attempt -= u32::from(death.cause == DeadLetterCause::AttemptsUsedUp);
         return (dead_letter(&queue.name, incoming, &history, &death, now), true);
     }
     let delay = history.not_before.map(|time| time.since(now)).unwrap_or_default();
@@ -212,12 +212,12 @@ fn death(queue: &QueueSpec, incoming: &Incoming, history: &History) -> Option<De
     if history.attempt > queue.max_attempts {
         let error = history.last_error.as_ref().map_or("", |failure| failure.error.as_str());
         let reason = format!("gave up after {}: {error}", times(history.attempt - 1, "attempt"));
-        return Some(Death { cause: Cause::AttemptsUsedUp, reason });
+        return Some(Death { cause: DeadLetterCause::AttemptsUsedUp, reason });
     }
     let crashes = history.solo_crashes;
     if crashes > incoming.decoded.history.solo_crashes && crashes >= queue.max_solo_crashes {
         let reason = format!("its worker was lost {} while it ran nothing else", times(crashes, "time"));
-        return Some(Death { cause: Cause::WorkerLost, reason });
+        return Some(Death { cause: DeadLetterCause::WorkerLost, reason });
     }
     None
 }

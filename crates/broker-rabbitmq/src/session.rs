@@ -105,13 +105,13 @@ impl Session {
             query: AMQPQueryString {
                 heartbeat: Some(u16::try_from(options.heartbeat.as_secs().max(1)).unwrap_or(u16::MAX)),
                 connection_timeout: Some(
-                    u64::try_from(options.patience.as_millis()).unwrap_or(u64::MAX).max(1000),
+                    u64::try_from(options.connection_timeout.as_millis()).unwrap_or(u64::MAX).max(1000),
                 ),
                 ..AMQPQueryString::default()
             },
         };
-        let connection = dial(options, &uri, &options.name).await?;
-        let publishing = dial(options, &uri, &format!("{} (publishing)", options.name)).await?;
+        let connection = dial(options, &uri, &options.connection_name).await?;
+        let publishing = dial(options, &uri, &format!("{} (publishing)", options.connection_name)).await?;
         let (publishing, unresponsive) = (Arc::new(publishing), Arc::new(Notify::new()));
         let confirm_timeout = options.confirm_timeout;
         Ok(Self {
@@ -271,18 +271,18 @@ impl Session {
 async fn dial(options: &Options, uri: &AMQPUri, name: &str) -> Result<Connection, (ConnectError, bool)> {
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     // The timeout in the URI covers the TCP connect alone, not a server that accepts and stays silent.
-    let timeout = options.patience.max(Duration::from_secs(1)) * 2;
+    let timeout = options.connection_timeout.max(Duration::from_secs(1)) * 2;
     let connected = tokio::time::timeout(timeout, sanitize::connect(uri.clone(), properties)).await;
     let server = options.server();
     match connected {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) if is_login_refused(&error) => {
-            Err((ConnectError::NotAllowed { server, problem: error.to_string() }, true))
+            Err((ConnectError::LoginRefused { server, reason: error.to_string() }, true))
         }
-        Ok(Err(error)) => Err((ConnectError::Unreachable { server, problem: error.to_string() }, false)),
+        Ok(Err(error)) => Err((ConnectError::Unreachable { server, reason: error.to_string() }, false)),
         Err(_) => {
             let problem = format!("no answer within {timeout:?}");
-            Err((ConnectError::Unreachable { server, problem }, false))
+            Err((ConnectError::Unreachable { server, reason: problem }, false))
         }
     }
 }

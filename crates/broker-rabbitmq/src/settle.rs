@@ -18,10 +18,12 @@ use crate::{
     republish,
     wire::{Death, Publication},
 };
-use crawlway_broker::{Cause, Failure, Receipt, SettleError, Settled, Timestamp, Verdict, limits};
+use crawlway_broker::{
+    DeadLetterCause, Failure, Receipt, SettleError, SettleOutcome, Timestamp, Verdict, limits,
+};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-type SettleResult = Result<Settled, SettleError>;
+type SettleResult = Result<SettleOutcome, SettleError>;
 
 /// A delivery whose copy has to be confirmed before it is acknowledged.
 struct Copy {
@@ -29,7 +31,7 @@ struct Copy {
     receipt: Receipt,
     entry: LeasedDelivery,
     publication: Publication,
-    settled: Settled,
+    settled: SettleOutcome,
 }
 
 impl Engine {
@@ -54,7 +56,7 @@ impl Engine {
             if entry.solo {
                 solo_markers.push((receipt.clone(), entry.solo_marker()));
             }
-            results.push(Ok(Settled::Done));
+            results.push(Ok(SettleOutcome::Done));
             match verdict {
                 Verdict::Done => finished.push((index, entry)),
                 // A nack into `:due` would count as a lost worker. A solo run needs another copy, which its marker does not
@@ -92,14 +94,16 @@ impl Engine {
         }
         let publications: Vec<Publication> = copies.iter().map(|copy| copy.publication.clone()).collect();
         let outcomes = match self.session().await {
-            Ok(session) => session.publish_when_unblocked(publications, self.options.patience).await,
+            Ok(session) => {
+                session.publish_when_unblocked(publications, self.options.connection_timeout).await
+            }
             Err(error) => vec![PublishOutcome::Unsent(error.to_string()); copies.len()],
         };
         let now = Timestamp::now();
         let mut copied = Vec::new();
         for (copy, outcome) in copies.into_iter().zip(outcomes) {
             if outcome == PublishOutcome::Confirmed {
-                if copy.settled != Settled::Dead {
+                if copy.settled != SettleOutcome::Dead {
                     self.count_delayed(&copy.entry.local.queue).await;
                 }
                 results[copy.index] = Ok(copy.settled);
@@ -131,7 +135,7 @@ impl Engine {
             drop(pending);
             results[index] = match lost {
                 true => Err(SettleError::Fenced { queue: local.queue.clone() }),
-                false => Ok(Settled::Requeued),
+                false => Ok(SettleOutcome::Requeued),
             };
             local.settled(1);
         }
@@ -154,7 +158,7 @@ impl Engine {
                 // With a confirmed copy, a redelivery of the original is a duplicate and no loss.
                 if !lost {
                     self.take_expected_redelivery(&entry.local.queue, &entry.incoming);
-                } else if results[index] == Ok(Settled::Done) {
+                } else if results[index] == Ok(SettleOutcome::Done) {
                     results[index] = Err(SettleError::Fenced { queue: entry.local.queue.clone() });
                 }
                 entry.local.settled(1);
@@ -191,28 +195,31 @@ impl Engine {
 }
 
 /// Copy that a verdict makes of a message.
-fn copy(entry: &LeasedDelivery, verdict: Verdict, now: Timestamp) -> (Publication, Settled) {
+fn copy(entry: &LeasedDelivery, verdict: Verdict, now: Timestamp) -> (Publication, SettleOutcome) {
     let (incoming, spec) = (&entry.incoming, entry.local.spec());
     let mut history = incoming.decoded.history.clone();
     history.not_before = None;
     let settled = match verdict {
         Verdict::Dead { reason } => {
-            let death = Death { cause: Cause::Refused, reason };
-            return (republish::dead_letter(&spec.name, incoming, &history, &death, now), Settled::Dead);
+            let death = Death { cause: DeadLetterCause::Refused, reason };
+            return (
+                republish::dead_letter(&spec.name, incoming, &history, &death, now),
+                SettleOutcome::Dead,
+            );
         }
-        Verdict::Requeue => Settled::Requeued,
+        Verdict::Requeue => SettleOutcome::Requeued,
         Verdict::Defer { until } => {
             history.not_before = Some(until).filter(|until| *until > now);
-            Settled::Deferred
+            SettleOutcome::Deferred
         }
         Verdict::Retry { after, error } => {
-            let error = limits::truncated(&error, limits::MAX_ERROR).to_owned();
+            let error = limits::truncated(&error, limits::MAX_ERROR_BYTES).to_owned();
             history.record_attempt(Failure { error, at: now });
             history.not_before = Some(now + after).filter(|until| *until > now);
-            Settled::Retrying { attempt: history.attempt }
+            SettleOutcome::Retrying { attempt: history.attempt }
         }
-        Verdict::Done => Settled::Done,
+        Verdict::Done => SettleOutcome::Done,
     };
     let (publication, dead) = republish::copy(&spec, incoming, history);
-    (publication, if dead { Settled::Dead } else { settled })
+    (publication, if dead { SettleOutcome::Dead } else { settled })
 }

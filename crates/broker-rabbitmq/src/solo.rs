@@ -28,7 +28,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
 const DELETE_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 impl Engine {
-    pub(crate) async fn alone(self: Arc<Self>, receipt: Receipt) -> Result<(), SettleError> {
+    pub(crate) async fn mark_solo(self: Arc<Self>, receipt: Receipt) -> Result<(), SettleError> {
         self.check_open()?;
         self.expire_leases();
         let fenced = || SettleError::Fenced { queue: receipt.queue.clone() };

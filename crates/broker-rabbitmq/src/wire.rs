@@ -6,7 +6,8 @@
 use crate::header_limit::{LEFT_OUT, trim_headers};
 use bytes::Bytes;
 use crawlway_broker::{
-    Cause, DeadId, DeadLetter, Failure, Headers, Message, MessageId, Outgoing, QueueName, Timestamp,
+    DeadLetter, DeadLetterCause, DeadLetterId, Failure, Headers, Message, MessageId, Outgoing, QueueName,
+    Timestamp,
     limits::{self, RESERVED_HEADER_PREFIX},
 };
 use lapin::{
@@ -90,7 +91,7 @@ impl History {
 /// Reason why a message is a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Death {
-    pub(crate) cause: Cause,
+    pub(crate) cause: DeadLetterCause,
     pub(crate) reason: String,
 }
 
@@ -242,7 +243,7 @@ impl DecodedMessage {
         headers.insert(short(ATTEMPT), number(history.attempt.into()));
         headers.insert(short(DEAD_ID), text(MessageId::random().as_str()));
         headers.insert(short(DEAD_CAUSE), text(cause_name(death.cause)));
-        headers.insert(short(DEAD_REASON), text(limits::truncated(&death.reason, limits::MAX_ERROR)));
+        headers.insert(short(DEAD_REASON), text(limits::truncated(&death.reason, limits::MAX_ERROR_BYTES)));
         headers.insert(short(DEAD_AT), number(at.as_millis()));
         properties.with_headers(headers)
     }
@@ -254,7 +255,7 @@ impl DecodedMessage {
         let id = text_in(table, DEAD_ID).unwrap_or_else(|| self.message.id.to_string());
         let reason = text_in(table, DEAD_REASON).unwrap_or_else(|| "put there by another program".into());
         DeadLetter {
-            id: DeadId(id),
+            id: DeadLetterId(id),
             queue: queue.clone(),
             message: self.message.clone(),
             cause: cause_of(text_in(table, DEAD_CAUSE).as_deref(), &reason),
@@ -268,19 +269,23 @@ impl DecodedMessage {
     }
 }
 
-fn cause_name(cause: Cause) -> &'static str {
+fn cause_name(cause: DeadLetterCause) -> &'static str {
     match cause {
-        Cause::AttemptsUsedUp => "attempts_used_up",
-        Cause::WorkerLost => "worker_lost",
-        Cause::Refused => "refused",
+        DeadLetterCause::AttemptsUsedUp => "attempts_used_up",
+        DeadLetterCause::WorkerLost => "worker_lost",
+        DeadLetterCause::Refused => "refused",
     }
 }
 
 /// Cause of a dead letter from its header, or from its reason if an older release wrote it.
-fn cause_of(named: Option<&str>, reason: &str) -> Cause {
-    let causes = [Cause::AttemptsUsedUp, Cause::WorkerLost, Cause::Refused];
+fn cause_of(named: Option<&str>, reason: &str) -> DeadLetterCause {
+    let causes = [DeadLetterCause::AttemptsUsedUp, DeadLetterCause::WorkerLost, DeadLetterCause::Refused];
     let named = named.and_then(|name| causes.into_iter().find(|cause| cause_name(*cause) == name));
-    named.unwrap_or(if reason.starts_with("gave up after ") { Cause::AttemptsUsedUp } else { Cause::Refused })
+    named.unwrap_or(if reason.starts_with("gave up after ") {
+        DeadLetterCause::AttemptsUsedUp
+    } else {
+        DeadLetterCause::Refused
+    })
 }
 
 /// Message id; for a message without one, a hash of time and body, which is the same in every delivery.
@@ -403,21 +408,21 @@ mod tests {
         assert_eq!(again.properties.content_type(), &Some(short("text/plain")));
 
         let queue = QueueName::new("q").unwrap();
-        let death = Death { cause: Cause::WorkerLost, reason: "gave up".into() };
+        let death = Death { cause: DeadLetterCause::WorkerLost, reason: "gave up".into() };
         let letter =
             DecodedMessage::decode(again.encode_dead_letter(&again.history, &death, now), b"body".to_vec())
                 .decode_dead_letter(&queue);
         assert_eq!((letter.message, letter.attempts, letter.reason), (decoded.message, 3, "gave up".into()));
         assert_eq!(letter.first_error.unwrap().error, "it rained");
-        assert_eq!((letter.dead_at, letter.cause), (now, Cause::WorkerLost));
+        assert_eq!((letter.dead_at, letter.cause), (now, DeadLetterCause::WorkerLost));
     }
 
     #[test]
     fn cause_falls_back_to_the_reason() {
-        assert_eq!(cause_of(None, "gave up after 3 attempts: it rained"), Cause::AttemptsUsedUp);
-        assert_eq!(cause_of(None, "not a page"), Cause::Refused);
-        assert_eq!(cause_of(Some("worker_lost"), "gave up after 3 attempts"), Cause::WorkerLost);
-        assert_eq!(cause_of(Some("something newer"), "not a page"), Cause::Refused);
+        assert_eq!(cause_of(None, "gave up after 3 attempts: it rained"), DeadLetterCause::AttemptsUsedUp);
+        assert_eq!(cause_of(None, "not a page"), DeadLetterCause::Refused);
+        assert_eq!(cause_of(Some("worker_lost"), "gave up after 3 attempts"), DeadLetterCause::WorkerLost);
+        assert_eq!(cause_of(Some("something newer"), "not a page"), DeadLetterCause::Refused);
     }
 
     #[test]

@@ -148,7 +148,7 @@ async fn stuck_connections_lose_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_fail_while_disconnected_and_recover() {
     let (proxy, mut options) = proxied(&servers::rabbitmq()).await;
-    options.patience = Duration::from_millis(200);
+    options.connection_timeout = Duration::from_millis(200);
     let spec = queue("away");
     let broker = open(options, &spec).await;
     let message = || vec![Outgoing::to_queue(&spec.name, "a")];
@@ -313,7 +313,7 @@ async fn a_server_short_of_disk_can_be_drained_of_redelivered_messages() {
     let mut server = tokio::task::spawn_blocking(PrivateRabbitMq::start).await.unwrap();
     let mut options = options(&server.server());
     options.confirm_timeout = Duration::from_secs(2);
-    options.patience = Duration::from_secs(1);
+    options.connection_timeout = Duration::from_secs(1);
     let spec = queue("drained");
     let broker = open(options.clone(), &spec).await;
     publish_numbers(&broker, &spec.name, 20).await;

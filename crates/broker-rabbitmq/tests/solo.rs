@@ -2,7 +2,7 @@
 
 mod support;
 
-use crawlway_broker::{Broker, Cause, DeadFilter, Delivery, QueueName, Timestamp, Verdict};
+use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter, Delivery, QueueName, Timestamp, Verdict};
 use crawlway_broker_rabbitmq::RabbitBroker;
 use crawlway_testkit::servers::{self, RabbitMq};
 use lapin::types::{AMQPValue, FieldTable};
@@ -30,7 +30,7 @@ async fn no_marker_is_left(server: &RabbitMq, queue: &QueueName, after: &str) {
 async fn start_solo(server: &RabbitMq, broker: &RabbitBroker, queue: &QueueName) -> (Delivery, String) {
     let delivery = receive_one(broker, queue).await;
     for _ in 0..2 {
-        assert_eq!(broker.alone(&delivery.receipt).await, Ok(()), "idempotent");
+        assert_eq!(broker.mark_solo(&delivery.receipt).await, Ok(()), "idempotent");
     }
     let markers = markers(server, queue).await;
     assert_eq!(markers.len(), 1, "{markers:?}");
@@ -74,7 +74,7 @@ async fn a_stale_marker_counts_no_solo_crash() {
         );
         assert_eq!(markers(&server, &spec.name).await, [marker], "it was there all the time");
         settle(&next.broker, again, Verdict::Done).await;
-        let dead = next.broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await;
+        let dead = next.broker.dead_letters(&spec.name, &DeadLetterFilter::all(), None, 10).await;
         assert!(dead.expect("the dead letters").letters.is_empty());
         next.kill();
     }
@@ -89,7 +89,7 @@ async fn markers_are_deleted_after_every_end_of_a_solo_run() {
     publish(&worker.broker, name, "a").await;
     let (solo, _) = start_solo(&server, &worker.broker, name).await;
     let depth = worker.broker.depth(name).await.expect("the depth");
-    assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (0, 1, 0), "a marker is no message");
+    assert_eq!((depth.pending(), depth.in_flight, depth.dead), (0, 1, 0), "a marker is no message");
     assert_eq!(worker.broker.purge(name).await, Ok(0));
     assert_eq!(markers(&server, name).await.len(), 1, "a purge keeps it");
     settle(&worker.broker, solo, Verdict::Requeue).await;
@@ -122,8 +122,9 @@ async fn markers_are_deleted_after_every_end_of_a_solo_run() {
     })
     .await;
     no_marker_is_left(&server, name, "its death").await;
-    let letters = broker.dead_letters(name, &DeadFilter::all(), None, 10).await.expect("the page").letters;
-    assert_eq!(letters[0].cause, Cause::WorkerLost);
+    let letters =
+        broker.dead_letters(name, &DeadLetterFilter::all(), None, 10).await.expect("the page").letters;
+    assert_eq!(letters[0].cause, DeadLetterCause::WorkerLost);
     assert_eq!(letters[0].reason, "its worker was lost 2 times while it ran nothing else");
 
     for verdict in [Verdict::Done, Verdict::Dead { reason: "hopeless".into() }] {

@@ -3,8 +3,8 @@
 mod support;
 
 use crawlway_broker::{
-    Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, QueueSpec,
-    SettleError, Settled, TopicPattern, Verdict,
+    Aspect, Broker, BrokerError, DeadLetterFilter, ExchangeName, MaxLength, Outgoing, PublishError,
+    QueueSpec, SettleError, SettleOutcome, TopicPattern, Verdict,
 };
 use crawlway_broker_rabbitmq::{ConnectError, Options, RabbitBroker};
 use crawlway_testkit::servers;
@@ -50,7 +50,7 @@ async fn a_requeued_message_is_at_its_old_place_and_unchanged() {
     assert_eq!(published, [Ok(())]);
     let delivery = receive_one(&broker, &spec.name).await;
     publish(&broker, &spec.name, "second").await;
-    assert_eq!(settle(&broker, delivery, Verdict::Requeue).await, Settled::Requeued);
+    assert_eq!(settle(&broker, delivery, Verdict::Requeue).await, SettleOutcome::Requeued);
     eventually("both are in the queue, above its limit", async || counts(&channel, name).await.0 == 2).await;
     let back = foreign_get(&channel, name).await;
     assert_eq!((&back.data[..], back.redelivered), (&b"first"[..], true));
@@ -77,7 +77,7 @@ async fn a_foreign_client_declares_the_same_queue_and_its_messages_are_processed
     let again = receive_one(&broker, &spec.name).await;
     assert_eq!((&again.message, again.attempt), (&message, 2), "the same message, id included");
     settle(&broker, again, dead()).await;
-    let replayed = broker.replay(&spec.name, &DeadFilter::all()).await.expect("a replay");
+    let replayed = broker.replay(&spec.name, &DeadLetterFilter::all()).await.expect("a replay");
     assert_eq!(replayed.count, 1);
     broker.close().await.expect("the broker closes");
     let back = foreign_get(&channel, name).await;
@@ -135,7 +135,7 @@ async fn invalid_utf8_does_not_cost_the_connection() {
     let first = received.remove(0);
     let message = first.message.clone();
     settle(&broker, first, dead()).await;
-    let page = broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await.expect("the page");
+    let page = broker.dead_letters(&spec.name, &DeadLetterFilter::all(), None, 10).await.expect("the page");
     assert_eq!(page.letters[0].message, message);
 }
 
@@ -154,8 +154,8 @@ async fn headers_that_fill_a_frame_do_not_cost_the_connection() {
     let delivery = receive_one(&broker, &spec.name).await;
     assert_eq!(delivery.message.headers["huge"].len(), 130_000);
     let settled = settle(&broker, delivery, Verdict::Dead { reason: "e".repeat(2000) }).await;
-    assert_eq!(settled, Settled::Dead);
-    let page = broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await.expect("the page");
+    assert_eq!(settled, SettleOutcome::Dead);
+    let page = broker.dead_letters(&spec.name, &DeadLetterFilter::all(), None, 10).await.expect("the page");
     let kept: Vec<_> = page.letters[0].message.headers.keys().map(String::as_str).collect();
     assert_eq!(kept, ["small"], "the largest is left out");
 }
@@ -212,7 +212,10 @@ async fn unsupported_specs_are_refused_before_anything_is_declared() {
     for (spec, aspect) in [
         (queue("groups").groups(), Aspect::Groups),
         (queue("long").lease(Duration::from_secs(3600)), Aspect::Lease),
-        (queue("tight").max_length(MaxLength::Approximate { limit: 5, slack: 1 }), Aspect::LimitApproximate),
+        (
+            queue("tight").max_length(MaxLength::Approximate { limit: 5, slack: 1 }),
+            Aspect::MaxLengthApproximate,
+        ),
         (queue("amq.mine"), Aspect::Names),
     ] {
         let error = broker.declare(std::slice::from_ref(&spec)).await.expect_err("it is refused");
@@ -303,7 +306,7 @@ async fn a_deleted_exchange_costs_one_publish() {
     channel.exchange_delete(exchange.as_str().into(), Default::default()).await.expect("a delete");
     let to_topic = async || broker.publish(vec![Outgoing::to_topic(&exchange, "t", "a")]).await.remove(0);
     let published = to_topic().await;
-    assert!(matches!(published, Err(PublishError::Unknown { .. })), "{published:?}");
+    assert!(matches!(published, Err(PublishError::Unconfirmed { .. })), "{published:?}");
     let published = to_topic().await;
     assert!(matches!(published, Err(PublishError::Unroutable { .. })), "{published:?}");
     publish(&broker, &spec.name, "b").await;
@@ -325,7 +328,7 @@ async fn a_message_above_the_servers_limit_is_an_error_and_publishing_goes_on() 
 async fn depth_includes_other_processes_through_the_management_api() {
     let spec = queue("held");
     let (worker, observer) = open_two(&spec).await;
-    let without_management = Options { management: None, ..options(&servers::rabbitmq()) };
+    let without_management = Options { management_url: None, ..options(&servers::rabbitmq()) };
     let without_management = open(without_management, &spec).await;
     publish_numbers(&worker, &spec.name, 3).await;
     let mut leased = Vec::new();
@@ -380,7 +383,7 @@ async fn concurrent_scans_of_the_dead_letters_see_all_of_them() {
         let delivery = receive_one(&one, &spec.name).await;
         settle(&one, delivery, dead()).await;
     }
-    let all = DeadFilter::all();
+    let all = DeadLetterFilter::all();
     let scans = (0..10).map(|i| {
         let broker = if i % 2 == 0 { &one } else { &other };
         broker.dead_letters(&spec.name, &all, None, 100)
@@ -395,8 +398,8 @@ async fn connect_errors_tell_a_refused_login_from_an_unreachable_server() {
     let server = servers::rabbitmq();
     let wrong_password = Options { password: "wrong".into(), ..options(&server) };
     let error = RabbitBroker::connect(wrong_password).await.expect_err("the wrong password");
-    assert!(matches!(error, ConnectError::NotAllowed { .. }), "{error}");
-    let wrong_port = Options { port: 1, patience: Duration::from_millis(300), ..options(&server) };
+    assert!(matches!(error, ConnectError::LoginRefused { .. }), "{error}");
+    let wrong_port = Options { port: 1, connection_timeout: Duration::from_millis(300), ..options(&server) };
     let error = RabbitBroker::connect(wrong_port).await.expect_err("no server");
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
     assert!(!error.to_string().contains("guest:guest"), "no password in it: {error}");

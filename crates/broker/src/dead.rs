@@ -7,9 +7,9 @@ use std::{collections::BTreeSet, fmt};
 /// Identifier of a dead letter, stable until it is replayed or dropped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct DeadId(pub String);
+pub struct DeadLetterId(pub String);
 
-impl fmt::Display for DeadId {
+impl fmt::Display for DeadLetterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -26,7 +26,7 @@ pub struct Failure {
 
 /// Why a message became a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum DeadLetterCause {
     /// The last of its `max_attempts` failed.
     AttemptsUsedUp,
     /// Its worker's process crashed `max_solo_crashes` times while it ran nothing else.
@@ -35,7 +35,7 @@ pub enum Cause {
     Refused,
 }
 
-impl Cause {
+impl DeadLetterCause {
     /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -50,13 +50,13 @@ impl Cause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
     /// Identifier of the dead letter.
-    pub id: DeadId,
+    pub id: DeadLetterId,
     /// Queue it was consumed from, and is replayed to.
     pub queue: QueueName,
     /// The message as published.
     pub message: Message,
     /// Why it is dead.
-    pub cause: Cause,
+    pub cause: DeadLetterCause,
     /// Explanation in words.
     pub reason: String,
     /// Number of attempts made.
@@ -73,15 +73,15 @@ pub struct DeadLetter {
 
 /// Filter over dead letters. All conditions that are set must hold; the default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DeadFilter {
+pub struct DeadLetterFilter {
     /// The dead letter with this id.
-    pub id: Option<DeadId>,
+    pub id: Option<DeadLetterId>,
     /// Dead letters with one of these ids; empty means any.
-    pub ids: BTreeSet<DeadId>,
+    pub ids: BTreeSet<DeadLetterId>,
     /// Dead letters of the message with this id.
     pub message_id: Option<String>,
     /// Dead letters with this cause.
-    pub cause: Option<Cause>,
+    pub cause: Option<DeadLetterCause>,
     /// Text that the reason contains, ignoring case.
     pub reason: Option<String>,
     /// Text that the first or the last error contains, ignoring case.
@@ -92,24 +92,24 @@ pub struct DeadFilter {
     pub until: Option<Timestamp>,
 }
 
-impl DeadFilter {
+impl DeadLetterFilter {
     /// Filter that matches every dead letter.
     pub fn all() -> Self {
         Self::default()
     }
 
     /// Filter that matches one dead letter.
-    pub fn one(id: DeadId) -> Self {
+    pub fn with_id(id: DeadLetterId) -> Self {
         Self { id: Some(id), ..Self::default() }
     }
 
     /// Filter that matches these dead letters.
-    pub fn these(ids: impl IntoIterator<Item = DeadId>) -> Self {
+    pub fn with_ids(ids: impl IntoIterator<Item = DeadLetterId>) -> Self {
         Self { ids: ids.into_iter().collect(), ..Self::default() }
     }
 
     /// Maximum number of matches, if the filter lists ids.
-    pub fn at_most(&self) -> Option<usize> {
+    pub fn max_matches(&self) -> Option<usize> {
         match (&self.id, self.ids.len()) {
             (Some(_), _) => Some(1),
             (None, 0) => None,
@@ -138,16 +138,16 @@ impl DeadFilter {
 
 /// A page of dead letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadPage {
+pub struct DeadLetterPage {
     /// Dead letters, oldest first.
     pub letters: Vec<DeadLetter>,
     /// Pagination cursor: pass it as `after` for the next page. `None` on the last page.
-    pub next: Option<DeadId>,
+    pub next: Option<DeadLetterId>,
 }
 
 /// Outcome of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Replayed {
+pub struct ReplayOutcome {
     /// Number of dead letters that are back in their queue.
     pub count: u64,
     /// Why the replay stopped early, if it did. The rest are still dead letters.

@@ -41,7 +41,7 @@ impl Rates {
 
 impl Depth {
     /// Number of pending messages: ready and delayed.
-    pub fn waiting(&self) -> u64 {
+    pub fn pending(&self) -> u64 {
         self.ready + self.delayed
     }
 }

@@ -105,7 +105,7 @@ pub enum PublishError {
     },
     /// No publisher confirm. The message may have been stored: publish it again under the same id.
     #[error("no confirmation: {detail}")]
-    Unknown {
+    Unconfirmed {
         /// What happened.
         detail: String,
     },
@@ -117,7 +117,7 @@ pub enum PublishError {
 impl PublishError {
     /// Whether the same publish can succeed later.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::QueueFull { .. } | Self::Unavailable { .. } | Self::Unknown { .. })
+        matches!(self, Self::QueueFull { .. } | Self::Unavailable { .. } | Self::Unconfirmed { .. })
     }
 }
 

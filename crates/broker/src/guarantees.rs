@@ -24,7 +24,7 @@ macro_rules! aspects {
 
 aspects! {
     /// Publisher confirms: a publish that returned `Ok` is durable.
-    Confirm = "confirmed publish",
+    PublisherConfirm = "confirmed publish",
     /// A delivery that is not settled within its lease is redelivered.
     Lease = "lease",
     /// Settling after the lease ended is refused and has no effect.
@@ -40,13 +40,13 @@ aspects! {
     /// Retries count as attempts.
     RetryCount = "attempts: retries",
     /// A message whose worker was lost is suspect; crashes of a worker that runs it solo are counted apart from attempts.
-    CrashCount = "solo crashes",
+    SoloCrashes = "solo crashes",
     /// Dead letters keep their history and can be listed, read, replayed and dropped.
     DeadLetters = "dead letters",
     /// A full queue rejects publishes at exactly its maximum length.
-    LimitExact = "max length, exact",
+    MaxLengthExact = "max length, exact",
     /// A full queue rejects publishes within a stated slack of its maximum length.
-    LimitApproximate = "max length, approximate",
+    MaxLengthApproximate = "max length, approximate",
     /// Topic exchanges route by pattern.
     Topics = "topic routing",
     /// Messages of one group are delivered in order, one at a time.
@@ -97,11 +97,11 @@ pub struct Guarantees {
     /// Support of each aspect.
     pub support: fn(Aspect) -> Support,
     /// Maximum lateness of a delayed message.
-    pub late_by: Duration,
+    pub max_lateness: Duration,
     /// Maximum age of the numbers in a depth.
     pub depth_lag: Duration,
     /// Number of messages by which an approximate maximum length may be exceeded.
-    pub limit_slack: u64,
+    pub max_length_slack: u64,
     /// Maximum message size in bytes, headers included.
     pub max_message: u64,
 }
@@ -113,16 +113,16 @@ impl Guarantees {
     }
 
     /// The strictest maximum length that this broker supports: exact, or else approximate.
-    pub fn limit(&self, limit: u64) -> MaxLength {
-        if self.has(Aspect::LimitExact) {
+    pub fn max_length(&self, limit: u64) -> MaxLength {
+        if self.supports(Aspect::MaxLengthExact) {
             MaxLength::Exact(limit)
         } else {
-            MaxLength::Approximate { limit, slack: self.limit_slack }
+            MaxLength::Approximate { limit, slack: self.max_length_slack }
         }
     }
 
     /// Whether this aspect is supported, natively or emulated.
-    pub fn has(&self, aspect: Aspect) -> bool {
+    pub fn supports(&self, aspect: Aspect) -> bool {
         !matches!(self.of(aspect), Support::Refused { .. })
     }
 }

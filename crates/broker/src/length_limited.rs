@@ -1,8 +1,9 @@
 //! Maximum queue length for brokers without one, enforced by publishers from the queue depth.
 
 use crate::{
-    Aspect, Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, MaxLength,
-    Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
+    Aspect, Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
+    MaxLength, Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError,
+    SettleOutcome, Verdict,
 };
 use parking_lot::RwLock;
 use std::{
@@ -15,7 +16,7 @@ use tokio::sync::Mutex;
 ///
 /// A handle publishes to a queue with a maximum length in batches of [`STEP`](Self::STEP) and reads the depth before
 /// each. Every other handle that publishes at the same time can therefore exceed the maximum by one batch; this is the
-/// [`Guarantees::limit_slack`]. Where the depth lags, recently published messages of this handle count on top, so
+/// [`Guarantees::max_length_slack`]. Where the depth lags, recently published messages of this handle count on top, so
 /// that the queue rejects slightly early rather than late. Redeliveries are not publishes and are always accepted.
 #[derive(Debug)]
 pub struct LengthLimited<B> {
@@ -55,13 +56,13 @@ impl<B: Broker> LengthLimited<B> {
         match spec.max_length {
             None => Ok(()),
             Some(MaxLength::Exact(_)) => Err(refused(
-                Aspect::LimitExact,
+                Aspect::MaxLengthExact,
                 "publishers enforce it from the queue depth; use an approximate maximum length".to_owned(),
             )),
-            Some(MaxLength::Approximate { slack, .. }) if slack < self.guarantees.limit_slack => {
-                let min_slack = self.guarantees.limit_slack;
+            Some(MaxLength::Approximate { slack, .. }) if slack < self.guarantees.max_length_slack => {
+                let min_slack = self.guarantees.max_length_slack;
                 Err(refused(
-                    Aspect::LimitApproximate,
+                    Aspect::MaxLengthApproximate,
                     format!(
                         "it may be exceeded by {min_slack}, and the allowed slack is {slack}; allow {min_slack} or more"
                     ),
@@ -96,7 +97,7 @@ impl<B: Broker> LengthLimited<B> {
         for (queue, count) in counted {
             sent.entry(queue).or_default().push_back((now, count));
         }
-        let no_answer = || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
+        let no_answer = || Err(PublishError::Unconfirmed { detail: "the broker gave no answer".to_owned() });
         refused
             .into_iter()
             .map(|refused| match refused {
@@ -120,7 +121,7 @@ impl<B: Broker> LengthLimited<B> {
                     other => PublishError::Unavailable { detail: other.to_string() },
                 })?;
                 let unseen = unseen(sent.entry(queue.clone()).or_default(), self.guarantees.depth_lag);
-                room.insert(queue.clone(), limit.saturating_sub(depth.waiting()).saturating_sub(unseen));
+                room.insert(queue.clone(), limit.saturating_sub(depth.pending()).saturating_sub(unseen));
             }
             if room.get(queue) == Some(&0) {
                 return Err(PublishError::QueueFull { queue: queue.clone(), limit: *limit });
@@ -183,8 +184,8 @@ impl<B: Broker> Broker for LengthLimited<B> {
         self.inner.reachable()
     }
 
-    fn takes_messages(&self) -> Result<(), BrokerError> {
-        self.inner.takes_messages()
+    fn accepts_publishes(&self) -> Result<(), BrokerError> {
+        self.inner.accepts_publishes()
     }
 
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
@@ -211,7 +212,7 @@ impl<B: Broker> Broker for LengthLimited<B> {
         self.inner.receive(queue, max, wait).await
     }
 
-    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<SettleOutcome, SettleError>> {
         self.inner.settle(verdicts).await
     }
 
@@ -219,16 +220,16 @@ impl<B: Broker> Broker for LengthLimited<B> {
         self.inner.extend(receipts, lease).await
     }
 
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        self.inner.alone(receipt).await
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.inner.mark_solo(receipt).await
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         self.inner.depth(queue).await
     }
 
-    async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
-        self.inner.waiting(queue).await
+    async fn pending(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        self.inner.pending(queue).await
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
@@ -246,19 +247,27 @@ impl<B: Broker> Broker for LengthLimited<B> {
     async fn dead_letters(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         self.inner.dead_letters(queue, filter, after, limit).await
     }
 
-    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+    async fn replay(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<ReplayOutcome, BrokerError> {
         self.inner.replay(queue, filter).await
     }
 
-    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
-        self.inner.drop_dead(queue, filter).await
+    async fn drop_dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError> {
+        self.inner.drop_dead_letters(queue, filter).await
     }
 
     async fn close(&self) -> Result<(), BrokerError> {

@@ -19,7 +19,9 @@ mod verdict;
 pub use bytes::Bytes;
 pub use crawlway_clock::Timestamp;
 pub use crawlway_suspects as suspects;
-pub use dead::{Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replayed};
+pub use dead::{
+    DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage, Failure, ReplayOutcome,
+};
 pub use depth::{Depth, Rates};
 pub use error::{BrokerError, PublishError, SettleError};
 pub use guarantees::{Aspect, Guarantees, Support};
@@ -28,7 +30,7 @@ pub use message::{Delivery, Headers, Message, MessageId, Outgoing, Receipt, Targ
 pub use name::{ExchangeName, NameError, QueueName};
 pub use spec::{Binding, MaxLength, QueueSpec};
 pub use topic::{PatternError, TopicPattern};
-pub use verdict::{Settled, Verdict};
+pub use verdict::{SettleOutcome, Verdict};
 
 use std::{fmt::Debug, time::Duration};
 
@@ -58,7 +60,7 @@ pub trait Broker: Debug + Send + Sync {
 
     /// Whether publishes are currently accepted, without publishing: fails on a full disk, for example. `Ok` is no
     /// promise. Health checks use it; publishing does not depend on it.
-    fn takes_messages(&self) -> Result<(), BrokerError> {
+    fn accepts_publishes(&self) -> Result<(), BrokerError> {
         self.reachable()
     }
 
@@ -85,23 +87,23 @@ pub trait Broker: Debug + Send + Sync {
 
     /// Settles deliveries. [`SettleError::Fenced`] means that the lease ended before: the message may be with another
     /// consumer, and the verdict had no effect.
-    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>>;
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<SettleOutcome, SettleError>>;
 
     /// Extends leases: each delivery gets a lease of this length from now.
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>>;
 
     /// Marks a delivery as solo, durably: from now until it is settled, the consumer's process runs nothing else. A
     /// crash of the process in that time is a solo crash; after [`QueueSpec::max_solo_crashes`] of them the message is
-    /// a dead letter ([`Cause::WorkerLost`]). A lease that ends while the process lives is not counted.
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError>;
+    /// a dead letter ([`DeadLetterCause::WorkerLost`]). A lease that ends while the process lives is not counted.
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError>;
 
     /// Queue depth: ready, in flight, delayed and dead messages.
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError>;
 
     /// Approximate number of pending messages: all ready ones, and possibly delayed ones. Cheap enough to call before
     /// each receive, unlike [`depth`](Broker::depth) on some brokers.
-    async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
-        Ok(self.depth(queue).await?.waiting())
+    async fn pending(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        Ok(self.depth(queue).await?.pending())
     }
 
     /// Deletes all pending messages (ready and delayed) and returns their number. Deliveries in flight and dead
@@ -119,17 +121,25 @@ pub trait Broker: Debug + Send + Sync {
     async fn dead_letters(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError>;
+    ) -> Result<DeadLetterPage, BrokerError>;
 
     /// Replays matching dead letters: puts them back into their queue with attempts reset and id, key, group, headers
     /// and body unchanged. A dead letter is removed only after it is durable in the queue.
-    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError>;
+    async fn replay(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<ReplayOutcome, BrokerError>;
 
     /// Deletes matching dead letters and returns their number.
-    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError>;
+    async fn drop_dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError>;
 
     /// Closes the broker: finishes accepted writes and releases files and connections. Deliveries in flight are
     /// redelivered, uncounted where a close can be told from a crash. Every later call fails with `Closed`.

@@ -32,7 +32,7 @@ pub enum Verdict {
 
 /// Outcome of a settled delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
+pub enum SettleOutcome {
     /// Acknowledged and removed.
     Done,
     /// Pending for its next attempt.

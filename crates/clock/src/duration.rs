@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Expected syntax of a duration, for error messages.
-pub const DURATION: &str = "a duration such as \"500ms\", \"60s\", \"5min\", \"2h\" or \"1d\"";
+pub const DURATION_SYNTAX: &str = "a duration such as \"500ms\", \"60s\", \"5min\", \"2h\" or \"1d\"";
 
 /// Parses `500ms`, `60s`, `5min` or `1h30m`. A number without a unit is invalid.
 pub fn parse_duration(text: &str) -> Option<Duration> {
@@ -33,7 +33,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Formats a duration without loss, to the millisecond; [`parse_duration`] is the inverse.
-pub fn exact_duration(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();
     for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)] {
@@ -53,7 +53,7 @@ mod tests {
     fn an_exact_duration_reads_back_as_itself() {
         for millis in [0, 1, 999, 60_000, 3_661_001, 86_400_000] {
             let duration = Duration::from_millis(millis);
-            assert_eq!(parse_duration(&exact_duration(duration)), Some(duration));
+            assert_eq!(parse_duration(&format_duration(duration)), Some(duration));
         }
     }
 

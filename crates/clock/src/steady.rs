@@ -30,7 +30,7 @@ pub struct Anchor {
 
 impl Anchor {
     /// The anchor of this process.
-    pub fn of_this_process() -> &'static Self {
+    pub fn current() -> &'static Self {
         &base().anchor
     }
 

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use crawlway_content::NormalUrl;
 use crawlway_store::{
     Clock,
-    gate::{Gate, Group, Outcome},
+    rate_limiter::{Group, RateLimiter, RequestOutcome},
 };
 use http::{HeaderMap, StatusCode, Version};
 use std::{
@@ -42,7 +42,7 @@ use tokio::time::timeout;
 #[derive(Debug)]
 pub struct Setup {
     /// Rate limiter of all groups.
-    pub gate: Arc<dyn Gate>,
+    pub rate_limiter: Arc<dyn RateLimiter>,
     /// SSRF guard: the addresses that may be dialled.
     pub guard: Guard,
     /// DNS resolver.
@@ -59,9 +59,9 @@ pub struct Setup {
 
 impl Setup {
     /// Defaults: public addresses only, the system's name servers, the Mozilla root certificates.
-    pub fn new(gate: Arc<dyn Gate>) -> Self {
+    pub fn new(rate_limiter: Arc<dyn RateLimiter>) -> Self {
         Self {
-            gate,
+            rate_limiter,
             guard: Guard::default(),
             resolver: Arc::new(DnsResolver::new()),
             extra_roots: Vec::new(),
@@ -75,7 +75,7 @@ impl Setup {
 /// HTTP client with a connection pool, a DNS cache and a robots.txt cache; one per process.
 #[derive(Debug)]
 pub struct Fetcher {
-    gate: Arc<dyn Gate>,
+    rate_limiter: Arc<dyn RateLimiter>,
     connector: Connector,
     pool: Pool,
     robots: RobotsCache,
@@ -127,7 +127,7 @@ impl Fetcher {
             tls: Arc::new(tls::config(&setup.extra_roots)?),
         };
         Ok(Self {
-            gate: setup.gate,
+            rate_limiter: setup.rate_limiter,
             connector,
             pool: Pool::new(setup.keep),
             robots: RobotsCache::default(),
@@ -222,7 +222,7 @@ impl Fetcher {
             }
             let group = chain.group()?;
             let (permit, wait) = acquire(
-                &self.gate,
+                &self.rate_limiter,
                 &self.clock,
                 &group,
                 chain.ticket(),
@@ -242,7 +242,7 @@ impl Fetcher {
             permit
                 .finish(match &response {
                     Err(error) if error.code.is_no_connection() && self.live_origins.has_other(&url) => {
-                        Outcome::Neutral
+                        RequestOutcome::Neutral
                     }
                     response => outcome_within(had_half, response),
                 })
@@ -397,8 +397,8 @@ impl Fetcher {
         &self.live_origins
     }
 
-    pub(crate) fn rate_limiter(&self) -> &Arc<dyn Gate> {
-        &self.gate
+    pub(crate) fn rate_limiter(&self) -> &Arc<dyn RateLimiter> {
+        &self.rate_limiter
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -407,22 +407,24 @@ impl Fetcher {
 }
 
 /// Outcome of a request for the rate limiter of its group.
-pub(crate) fn outcome(response: &Result<HopResponse, HopError>) -> Outcome {
+pub(crate) fn outcome(response: &Result<HopResponse, HopError>) -> RequestOutcome {
     match response {
-        Err(error) if error.stale => Outcome::Neutral,
+        Err(error) if error.stale => RequestOutcome::Neutral,
         Ok(response) => match blocks::detect(response.status, &response.headers, &response.body) {
-            Some(_) => Outcome::Blocked { retry_after: retry_after(&response.headers, SystemTime::now()) },
-            None => Outcome::Success,
+            Some(_) => {
+                RequestOutcome::Blocked { retry_after: retry_after(&response.headers, SystemTime::now()) }
+            }
+            None => RequestOutcome::Success,
         },
-        Err(error) if error.code.is_of_host() => Outcome::Failed,
-        Err(_) => Outcome::Neutral,
+        Err(error) if error.code.is_of_host() => RequestOutcome::Failed,
+        Err(_) => RequestOutcome::Neutral,
     }
 }
 
 /// [`outcome`], where a timeout counts only if the request had at least half of the time budget.
-pub(crate) fn outcome_within(had_half: bool, response: &Result<HopResponse, HopError>) -> Outcome {
+pub(crate) fn outcome_within(had_half: bool, response: &Result<HopResponse, HopError>) -> RequestOutcome {
     match response {
-        Err(error) if error.code == Code::TimeoutTotal && !had_half => Outcome::Neutral,
+        Err(error) if error.code == Code::TimeoutTotal && !had_half => RequestOutcome::Neutral,
         response => outcome(response),
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     error::{Code, FetchError},
     exchange::authority,
 };
-use crawlway_store::{Timestamp, gate::Why};
+use crawlway_store::{Timestamp, rate_limiter::WaitReason};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -102,7 +102,7 @@ impl HostDelays {
 fn cause(error: &FetchError) -> Option<DelayCause> {
     match error.code {
         // The detail ends with the reason of the rate limiter.
-        Code::GateWait if error.detail.ends_with(Why::BackOff.as_str()) => Some(DelayCause::BackOff),
+        Code::GateWait if error.detail.ends_with(WaitReason::Backoff.as_str()) => Some(DelayCause::BackOff),
         Code::GateWait => Some(DelayCause::RateLimit),
         Code::GateOpen => Some(DelayCause::Breaker),
         Code::Blocked429 | Code::Blocked503 | Code::BlockedChallenge => Some(DelayCause::BackOff),
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn delay(code: Code, why: Why, until: Timestamp) -> FetchError {
+    fn delay(code: Code, why: WaitReason, until: Timestamp) -> FetchError {
         FetchError {
             code,
             url: "https://example.org/page".to_owned(),
@@ -131,12 +131,12 @@ mod tests {
         let until = Timestamp::from_iso("2026-11-16T12:03:11Z").unwrap();
         let reported = |now| delays.snapshot(now).iter().map(HostDelay::to_string).collect::<Vec<_>>();
         let before = until - Duration::from_secs(60);
-        delays.record(&delay(Code::GateWait, Why::Pace, until));
+        delays.record(&delay(Code::GateWait, WaitReason::MinDelay, until));
         assert_eq!(reported(before), ["waiting for example.org's rate limit until 12:03:11 UTC"]);
-        delays.record(&delay(Code::GateWait, Why::BackOff, until));
+        delays.record(&delay(Code::GateWait, WaitReason::Backoff, until));
         assert_eq!(reported(before), ["example.org in back-off until 12:03:11 UTC"]);
         assert_eq!(reported(until), [""; 0], "the delay is over");
-        delays.record(&delay(Code::GateOpen, Why::Open, until));
+        delays.record(&delay(Code::GateOpen, WaitReason::CircuitOpen, until));
         assert_eq!(reported(before), ["circuit breaker of example.org open until 12:03:11 UTC"]);
         delays.clear("other.example");
         assert_eq!(reported(before).len(), 1);
@@ -148,7 +148,7 @@ mod tests {
     fn other_errors_mean_no_delay() {
         let delays = HostDelays::default();
         let later = Timestamp::now() + Duration::from_secs(60);
-        delays.record(&delay(Code::TimeoutTotal, Why::Pace, later));
+        delays.record(&delay(Code::TimeoutTotal, WaitReason::MinDelay, later));
         assert_eq!(delays.snapshot(Timestamp::now()), []);
     }
 }

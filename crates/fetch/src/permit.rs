@@ -6,7 +6,7 @@ use crate::{
 };
 use crawlway_store::{
     Clock, Timestamp,
-    gate::{Gate, Group, Limits, Outcome, Permit, Ticket, Turn, Why},
+    rate_limiter::{Group, Permit, RateLimiter, RateLimits, RequestOutcome, Reservation, Ticket, WaitReason},
 };
 use std::{
     sync::Arc,
@@ -21,7 +21,7 @@ const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Permit of a running request. Dropping it releases the permit without an outcome.
 #[derive(Debug)]
 pub(crate) struct PermitGuard {
-    limiter: Arc<dyn Gate>,
+    limiter: Arc<dyn RateLimiter>,
     permit: Option<Permit>,
 }
 
@@ -44,7 +44,7 @@ impl PermitGuard {
     }
 
     /// Releases the permit with the outcome of its request.
-    pub(crate) async fn finish(mut self, outcome: Outcome) {
+    pub(crate) async fn finish(mut self, outcome: RequestOutcome) {
         if let Some(permit) = self.permit.take()
             && let Err(error) = self.limiter.finish(&permit, outcome).await
         {
@@ -58,7 +58,7 @@ impl Drop for PermitGuard {
         let Some(permit) = self.permit.take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let limiter = self.limiter.clone();
-            runtime.spawn(async move { drop(limiter.finish(&permit, Outcome::Neutral).await) });
+            runtime.spawn(async move { drop(limiter.finish(&permit, RequestOutcome::Neutral).await) });
         }
     }
 }
@@ -66,16 +66,16 @@ impl Drop for PermitGuard {
 /// Time of the next permit after a failure, by back-off, circuit breaker and minimum delay of the group. The slot stays
 /// reserved under the ticket.
 pub(crate) async fn next_permit_at(
-    limiter: &Arc<dyn Gate>,
+    limiter: &Arc<dyn RateLimiter>,
     clock: &Clock,
     group: &Group,
     ticket: Ticket,
-    limits: &Limits,
+    limits: &RateLimits,
 ) -> Timestamp {
     match limiter.reserve(group, ticket, limits).await {
-        Ok(Turn::NotBefore { at, .. }) => at,
-        Ok(Turn::Go(permit)) => {
-            drop(limiter.finish(&permit, Outcome::Neutral).await);
+        Ok(Reservation::NotBefore { at, .. }) => at,
+        Ok(Reservation::Granted(permit)) => {
+            drop(limiter.finish(&permit, RequestOutcome::Neutral).await);
             clock.now() + MIN_RETRY_DELAY
         }
         Err(_) => clock.now() + MIN_RETRY_DELAY,
@@ -85,11 +85,11 @@ pub(crate) async fn next_permit_at(
 /// Acquires a permit of the group, and returns it with the time waited.
 #[allow(clippy::too_many_arguments, reason = "a struct for one call would only repeat the names")]
 pub(crate) async fn acquire(
-    limiter: &Arc<dyn Gate>,
+    limiter: &Arc<dyn RateLimiter>,
     clock: &Clock,
     group: &Group,
     ticket: Ticket,
-    limits: &Limits,
+    limits: &RateLimits,
     waiting: Waiting,
     is_redirected: bool,
     url: &str,
@@ -103,16 +103,16 @@ pub(crate) async fn acquire(
     };
     loop {
         let (at, why) = match limiter.reserve(group, ticket, limits).await {
-            Ok(Turn::Go(permit)) => {
+            Ok(Reservation::Granted(permit)) => {
                 let guard = PermitGuard { limiter: limiter.clone(), permit: Some(permit) };
                 return Ok((guard, started.elapsed()));
             }
-            Ok(Turn::NotBefore { at, why }) => (at, why),
+            Ok(Reservation::NotBefore { at, reason: why }) => (at, why),
             Err(outage) => return Err(error(Code::GateUnavailable, outage.to_string(), None)),
         };
         let now = clock.now();
         if started.elapsed() + at.since(now) > max_wait {
-            let code = if why == Why::Open { Code::GateOpen } else { Code::GateWait };
+            let code = if why == WaitReason::CircuitOpen { Code::GateOpen } else { Code::GateWait };
             return Err(error(code, format!("`{group}`: {why}"), Some(at)));
         }
         let slot = ReservedSlot { limiter, group, ticket, is_due: false };
@@ -123,7 +123,7 @@ pub(crate) async fn acquire(
 
 /// Slot of a fetch that waits in the call. Cancelling the fetch frees the slot, so that it delays no other request.
 struct ReservedSlot<'a> {
-    limiter: &'a Arc<dyn Gate>,
+    limiter: &'a Arc<dyn RateLimiter>,
     group: &'a Group,
     ticket: Ticket,
     is_due: bool,
@@ -142,7 +142,7 @@ impl Drop for ReservedSlot<'_> {
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (limiter, group, ticket) = (self.limiter.clone(), self.group.clone(), self.ticket);
-            runtime.spawn(async move { drop(limiter.leave(&group, ticket).await) });
+            runtime.spawn(async move { drop(limiter.cancel(&group, ticket).await) });
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     request::{Fetched, Hop, Request, Timing},
 };
 use crawlway_content::{NormalUrl, UrlOptions};
-use crawlway_store::gate::{Group, Ticket};
+use crawlway_store::rate_limiter::{Group, Ticket};
 use http::{HeaderMap, header};
 use std::{borrow::Cow, collections::HashSet};
 

@@ -3,7 +3,7 @@
 use crate::{limits::Limits, memory::Share, robots};
 use bytes::Bytes;
 use crawlway_content::NormalUrl;
-use crawlway_store::gate::{self, Group, Ticket};
+use crawlway_store::rate_limiter::{self, Group, Ticket};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use std::{
     net::SocketAddr,
@@ -21,7 +21,7 @@ pub struct Request {
     /// Rate-limit group; the host by default. A redirect to another host uses the group of that host.
     pub group: Option<Group>,
     /// Rate limit of the group: concurrency and minimum delay.
-    pub pace: gate::Limits,
+    pub pace: rate_limiter::RateLimits,
     /// Behaviour when no permit is free.
     pub waiting: Waiting,
     /// Whether robots.txt is obeyed, for redirects too.
@@ -44,7 +44,7 @@ impl Request {
             ticket: Ticket::of(url.as_str()),
             url,
             group: None,
-            pace: gate::Limits::one_at_a_time(Duration::from_secs(1)),
+            pace: rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(1)),
             waiting: Waiting::Here { at_most: Duration::from_secs(60) },
             robots: true,
             robots_max_wait: Duration::ZERO,

@@ -15,7 +15,7 @@ use crate::{
 use crawlway_content::{NormalUrl, UrlOptions};
 use crawlway_store::{
     Timestamp,
-    gate::{self, Group, Outcome, Ticket},
+    rate_limiter::{self, Group, RequestOutcome, Ticket},
 };
 use parking_lot::Mutex;
 use std::{
@@ -43,9 +43,9 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Rate limit with the minimum delay raised to the `Crawl-delay` of the site.
-    pub(crate) fn pace(&self, pace: gate::Limits) -> gate::Limits {
+    pub(crate) fn pace(&self, pace: rate_limiter::RateLimits) -> rate_limiter::RateLimits {
         match self.robots.crawl_delay(&self.agent) {
-            Some(delay) => pace.with_gap_of_at_least(delay.min(MAX_CRAWL_DELAY)),
+            Some(delay) => pace.with_min_delay(delay.min(MAX_CRAWL_DELAY)),
             None => pace,
         }
     }
@@ -212,10 +212,9 @@ impl RobotsCache {
                 let policy = fetcher.rate_limiter().policy();
                 let next_probe = next_probe.unwrap_or_else(|| {
                     let duration = before.map_or(Duration::ZERO, |outage| outage.duration(now));
-                    now + duration
-                        .clamp(policy.back_off.first, policy.back_off.most.max(policy.back_off.first))
+                    now + duration.clamp(policy.backoff.first, policy.backoff.max.max(policy.backoff.first))
                 });
-                let mut outage = Outage::probed(before, detail, now, next_probe, policy.grudge);
+                let mut outage = Outage::probed(before, detail, now, next_probe, policy.failure_ttl);
                 let error = outage.error(request.ticket, request.robots_max_wait, now, url.as_str());
                 *state = State::Unreachable(outage);
                 Err(error)
@@ -335,15 +334,19 @@ async fn unreachable(
 
 /// Outcome of a probe for the rate limiter. Whatever leaves the rules unknown is a failure of the host, so that its back-off
 /// schedules the next probe, unless another origin of the host is live.
-fn probe_outcome(had_half: bool, other_is_live: bool, response: &Result<HopResponse, HopError>) -> Outcome {
+fn probe_outcome(
+    had_half: bool,
+    other_is_live: bool,
+    response: &Result<HopResponse, HopError>,
+) -> RequestOutcome {
     match response {
-        Err(_) if other_is_live => Outcome::Neutral,
-        Ok(response) if other_is_live && is_unavailable(response.status.as_u16()) => Outcome::Neutral,
+        Err(_) if other_is_live => RequestOutcome::Neutral,
+        Ok(response) if other_is_live && is_unavailable(response.status.as_u16()) => RequestOutcome::Neutral,
         Err(error) if error.stale || is_permanent(error.code) => outcome(response),
         Err(error) if error.code == Code::TimeoutTotal => outcome_within(had_half, response),
-        Err(_) => Outcome::Failed,
+        Err(_) => RequestOutcome::Failed,
         Ok(response) if is_unavailable(response.status.as_u16()) => {
-            Outcome::Blocked { retry_after: retry_after(&response.headers, SystemTime::now()) }
+            RequestOutcome::Blocked { retry_after: retry_after(&response.headers, SystemTime::now()) }
         }
         Ok(_) => outcome(response),
     }

@@ -1,7 +1,7 @@
 //! Outage of a site's robots.txt: its start, its next probe, and which failures count as attempts of items.
 
 use crate::error::{Code, FetchError};
-use crawlway_store::{Timestamp, gate::Ticket};
+use crawlway_store::{Timestamp, rate_limiter::Ticket};
 use std::{collections::HashSet, time::Duration};
 
 /// Maximum number of items whose failures count between two probes; further ones wait without an attempt.

@@ -8,7 +8,7 @@ use crate::{
     sitemap::{Child, Entry, Links, MAX_BYTES, MAX_DEPTH, Sitemap, SitemapError},
 };
 use crawlway_content::{NormalUrl, UrlOptions};
-use crawlway_store::gate::Ticket;
+use crawlway_store::rate_limiter::Ticket;
 use std::collections::{HashSet, VecDeque};
 
 /// Limits on the sitemaps of one site.

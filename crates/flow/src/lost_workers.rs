@@ -1,9 +1,9 @@
 //! Closing the trails of items that became dead letters because their workers crashed and could not write the last entry.
 
 use crate::ReplayError;
-use crawlway_broker::{Broker, Cause, DeadFilter, QueueName};
+use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter, QueueName};
 use crawlway_clock::{Clock, Timestamp};
-use crawlway_store::{End, TrailEntry, Trails};
+use crawlway_store::{AttemptEnd, TrailEntry, Trails};
 
 /// Page size of the dead-letter scan.
 const PAGE_SIZE: usize = 200;
@@ -30,7 +30,7 @@ pub async fn close_trails_of_the_lost(
 ) -> Result<u64, ReplayError> {
     let mut closed = 0;
     for ItemsOf { queue, flow, stage } in queues {
-        let filter = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
+        let filter = DeadLetterFilter { cause: Some(DeadLetterCause::WorkerLost), ..DeadLetterFilter::all() };
         let mut after = None;
         loop {
             let page = broker.dead_letters(queue, &filter, after.as_ref(), PAGE_SIZE).await?;
@@ -47,7 +47,7 @@ pub async fn close_trails_of_the_lost(
                     flow: (*flow).to_owned(),
                     stage: (*stage).to_owned(),
                     at: letter.dead_at.max(latest(&trail)).max(Timestamp::from_millis(1)).min(clock.now()),
-                    end: End::Dead,
+                    end: AttemptEnd::Dead,
                     outcome: "dead".to_owned(),
                     attempt: letter.attempts,
                     took_ms: 0,
@@ -58,7 +58,7 @@ pub async fn close_trails_of_the_lost(
                 });
             }
             closed += entries.len() as u64;
-            trails.record(&entries).await?;
+            trails.append(&entries).await?;
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
@@ -74,7 +74,8 @@ fn latest(trail: &[TrailEntry]) -> Timestamp {
 
 /// Whether a trail lacks its closing entry. An empty trail is open.
 fn is_open(trail: &[TrailEntry]) -> bool {
-    let last =
-        |closes: bool| trail.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max();
+    let last = |closes: bool| {
+        trail.iter().filter(|entry| entry.end.is_terminal() == closes).map(|entry| entry.at).max()
+    };
     last(true).is_none() || last(false) > last(true)
 }

@@ -1,8 +1,10 @@
 //! Replay of dead letters that continues their trails.
 
-use crawlway_broker::{Broker, BrokerError, DeadFilter, DeadId, DeadLetter, MessageId, QueueName, Replayed};
+use crawlway_broker::{
+    Broker, BrokerError, DeadLetter, DeadLetterFilter, DeadLetterId, MessageId, QueueName, ReplayOutcome,
+};
 use crawlway_clock::{Clock, Timestamp};
-use crawlway_store::{End, StoreError, TrailEntry, Trails};
+use crawlway_store::{AttemptEnd, StoreError, TrailEntry, Trails};
 use std::{
     cmp::Ordering,
     collections::{BTreeSet, HashSet},
@@ -31,9 +33,9 @@ pub async fn replay(
     flow: &str,
     by: &str,
     queue: &QueueName,
-    filter: &DeadFilter,
-) -> Result<Replayed, ReplayError> {
-    let mut total = Replayed::default();
+    filter: &DeadLetterFilter,
+) -> Result<ReplayOutcome, ReplayError> {
+    let mut total = ReplayOutcome::default();
     let mut replay =
         Replay { broker, trails, clock, flow, by, queue, started: clock.now(), replayed: HashSet::new() };
     let mut after = None;
@@ -74,16 +76,18 @@ impl Replay<'_> {
         }
     }
 
-    async fn replay_page(&mut self, due: &[&DeadLetter]) -> Result<Replayed, ReplayError> {
+    async fn replay_page(&mut self, due: &[&DeadLetter]) -> Result<ReplayOutcome, ReplayError> {
         let entries: Vec<_> = due
             .iter()
-            .map(|letter| self.entry(letter, End::Replayed, letter.replays.saturating_add(1), &letter.reason))
+            .map(|letter| {
+                self.entry(letter, AttemptEnd::Replayed, letter.replays.saturating_add(1), &letter.reason)
+            })
             .collect();
-        self.trails.record(&entries).await?;
+        self.trails.append(&entries).await?;
         if self.clock.now() <= self.started {
             self.replayed.extend(due.iter().map(|letter| letter.message.id.clone()));
         }
-        let filter = DeadFilter::these(due.iter().map(|letter| letter.id.clone()));
+        let filter = DeadLetterFilter::with_ids(due.iter().map(|letter| letter.id.clone()));
         let replayed = self.broker.replay(self.queue, &filter).await;
         let error = match &replayed {
             Ok(replayed) => replayed.stopped.as_ref().map(ToString::to_string),
@@ -99,23 +103,23 @@ impl Replay<'_> {
     async fn record_not_replayed(
         &self,
         due: &[&DeadLetter],
-        filter: &DeadFilter,
+        filter: &DeadLetterFilter,
         error: &str,
     ) -> Result<(), StoreError> {
         let left = self.broker.dead_letters(self.queue, filter, None, due.len()).await;
-        let left: BTreeSet<DeadId> = match left {
+        let left: BTreeSet<DeadLetterId> = match left {
             Ok(left) => left.letters.into_iter().map(|letter| letter.id).collect(),
             Err(_) => filter.ids.clone(),
         };
         let entry = |letter: &&DeadLetter| {
             let reason = format!("{}; could not be replayed: {error}", letter.reason);
-            self.entry(letter, End::Dead, letter.replays, &reason)
+            self.entry(letter, AttemptEnd::Dead, letter.replays, &reason)
         };
         let entries: Vec<_> = due.iter().filter(|letter| left.contains(&letter.id)).map(entry).collect();
-        self.trails.record(&entries).await
+        self.trails.append(&entries).await
     }
 
-    fn entry(&self, letter: &DeadLetter, end: End, replays: u32, text: &str) -> TrailEntry {
+    fn entry(&self, letter: &DeadLetter, end: AttemptEnd, replays: u32, text: &str) -> TrailEntry {
         let (note, error) = end.note_or_error(Some(text.to_owned()));
         TrailEntry {
             item: letter.message.id.as_str().to_owned(),

@@ -1,7 +1,9 @@
 //! Sources: a queue, or a store that behaves like one, from which a stage receives items.
 
 use crate::Stop;
-use crawlway_broker::{Broker, BrokerError, Delivery, QueueSpec, Receipt, SettleError, Settled, Verdict};
+use crawlway_broker::{
+    Broker, BrokerError, Delivery, QueueSpec, Receipt, SettleError, SettleOutcome, Verdict,
+};
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 /// Source of a stage's items. `N` is the data it gets with an item that is done.
@@ -20,7 +22,7 @@ pub trait Source<N>: Debug + Send + Sync + 'static {
     async fn receive(&self, max: usize, wait: ReceiveWait<'_>) -> Result<Vec<Delivery>, BrokerError>;
 
     /// Settles items; one answer each, in order.
-    async fn settle(&self, settlements: &[Settlement<N>]) -> Vec<Result<Settled, SettleError>>;
+    async fn settle(&self, settlements: &[Settlement<N>]) -> Vec<Result<SettleOutcome, SettleError>>;
 
     /// Extends leases; one answer each, in order.
     async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>>;
@@ -116,7 +118,7 @@ impl Source<()> for QueueSource {
         }
     }
 
-    async fn settle(&self, settlements: &[Settlement<()>]) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, settlements: &[Settlement<()>]) -> Vec<Result<SettleOutcome, SettleError>> {
         let verdicts = settlements.iter().map(|one| (one.receipt.clone(), one.verdict.clone())).collect();
         self.broker.settle(verdicts).await
     }
@@ -126,6 +128,6 @@ impl Source<()> for QueueSource {
     }
 
     async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        self.broker.alone(receipt).await
+        self.broker.mark_solo(receipt).await
     }
 }

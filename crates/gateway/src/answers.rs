@@ -11,7 +11,7 @@ use crate::{
         Replayed, Results, Trails, UrlList,
     },
 };
-use crawlway_broker::{Broker, DeadFilter, DeadId, PublishError, QueueName, QueueSpec};
+use crawlway_broker::{Broker, DeadLetterFilter, DeadLetterId, PublishError, QueueName, QueueSpec};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::Guard;
@@ -21,8 +21,8 @@ use crawlway_flows::{
 };
 use crawlway_store::{
     self as store, Frontier, PageIndex, UrlRecords,
-    inventory::{Record, RecordId, Wanted},
-    pages::Search,
+    inventory::{InventoryRecord, RecordId, RecordQuery},
+    pages::SearchRequest,
 };
 
 /// Number of dead letters per read: their bodies are read with them.
@@ -69,7 +69,7 @@ pub async fn purge(broker: &dyn Broker, name: &str) -> Result<Purged, Problem> {
 pub async fn dead_list(
     broker: &dyn Broker,
     queue: Option<&str>,
-    filter: &DeadFilter,
+    filter: &DeadLetterFilter,
     after: Option<&str>,
     limit: usize,
 ) -> Result<DeadList, Problem> {
@@ -79,7 +79,7 @@ pub async fn dead_list(
     };
     let mut listed = DeadList { dead: Vec::new(), next: Vec::new() };
     for queue in queues {
-        let (mut after, mut left) = (after.map(|after| DeadId(after.to_owned())), limit);
+        let (mut after, mut left) = (after.map(|after| DeadLetterId(after.to_owned())), limit);
         let next = loop {
             let page = broker.dead_letters(&queue, filter, after.as_ref(), left.min(BATCH)).await?;
             left = left.saturating_sub(page.letters.len());
@@ -89,7 +89,7 @@ pub async fn dead_list(
             }
             after = page.next;
         };
-        listed.next.extend(next.map(|DeadId(after)| NextDead { queue: queue.to_string(), after }));
+        listed.next.extend(next.map(|DeadLetterId(after)| NextDead { queue: queue.to_string(), after }));
     }
     Ok(listed)
 }
@@ -97,7 +97,8 @@ pub async fn dead_list(
 /// Dead letter with its headers and body.
 pub async fn letter(broker: &dyn Broker, queue: &str, id: &str) -> Result<Letter, Problem> {
     let queue = existing(broker, queue).await?.name;
-    let page = broker.dead_letters(&queue, &DeadFilter::one(DeadId(id.to_owned())), None, 1).await?;
+    let page =
+        broker.dead_letters(&queue, &DeadLetterFilter::with_id(DeadLetterId(id.to_owned())), None, 1).await?;
     page.letters.first().map(Letter::full).ok_or_else(|| missing(&queue, id))
 }
 
@@ -109,7 +110,7 @@ pub async fn replay(
     clock: &Clock,
     by: &str,
     queue: &str,
-    filter: &DeadFilter,
+    filter: &DeadLetterFilter,
 ) -> Result<Replayed, Problem> {
     let queue = existing(broker, queue).await?.name;
     let of_inventory = inventory::items().iter().any(|items| items.queue == queue);
@@ -119,7 +120,9 @@ pub async fn replay(
         None => broker.replay(&queue, filter).await?,
     };
     match &filter.id {
-        Some(DeadId(id)) if replayed.count == 0 && replayed.stopped.is_none() => Err(missing(&queue, id)),
+        Some(DeadLetterId(id)) if replayed.count == 0 && replayed.stopped.is_none() => {
+            Err(missing(&queue, id))
+        }
         _ => Ok(Replayed {
             queue: queue.to_string(),
             replayed: replayed.count,
@@ -129,11 +132,15 @@ pub async fn replay(
 }
 
 /// Removes dead letters. A single dead letter must exist; a filter may match none.
-pub async fn drop_dead(broker: &dyn Broker, queue: &str, filter: &DeadFilter) -> Result<Dropped, Problem> {
+pub async fn drop_dead(
+    broker: &dyn Broker,
+    queue: &str,
+    filter: &DeadLetterFilter,
+) -> Result<Dropped, Problem> {
     let queue = existing(broker, queue).await?.name;
-    let dropped = broker.drop_dead(&queue, filter).await?;
+    let dropped = broker.drop_dead_letters(&queue, filter).await?;
     match &filter.id {
-        Some(DeadId(id)) if dropped == 0 => Err(missing(&queue, id)),
+        Some(DeadLetterId(id)) if dropped == 0 => Err(missing(&queue, id)),
         _ => Ok(Dropped { queue: queue.to_string(), dropped }),
     }
 }
@@ -169,7 +176,7 @@ pub async fn trails_of_url(
 }
 
 /// Full-text search.
-pub async fn search(index: &dyn PageIndex, search: &Search) -> Result<Results, Problem> {
+pub async fn search(index: &dyn PageIndex, search: &SearchRequest) -> Result<Results, Problem> {
     search.check()?;
     Ok(index.search(search).await?.into())
 }
@@ -195,7 +202,7 @@ pub(crate) fn refused_url(error: NotAccepted) -> Problem {
             Problem::publisher_not_ready(detail)
         }
         NotAccepted::Publish(PublishError::Unavailable { .. }) => Problem::broker_down(detail),
-        NotAccepted::Publish(PublishError::Unknown { .. }) => Problem::broker_down(format!(
+        NotAccepted::Publish(PublishError::Unconfirmed { .. }) => Problem::broker_down(format!(
             "{detail}; the URL may or may not have been accepted, so send it again"
         )),
         NotAccepted::Publish(_) => {
@@ -206,12 +213,12 @@ pub(crate) fn refused_url(error: NotAccepted) -> Problem {
 }
 
 /// URL record by id.
-pub async fn url_record(records: &dyn UrlRecords, id: RecordId) -> Result<Option<Record>, Problem> {
+pub async fn url_record(records: &dyn UrlRecords, id: RecordId) -> Result<Option<InventoryRecord>, Problem> {
     Ok(records.get(id).await?)
 }
 
 /// URL records, the newest first.
-pub async fn url_list(records: &dyn UrlRecords, wanted: &Wanted) -> Result<UrlList, Problem> {
+pub async fn url_list(records: &dyn UrlRecords, wanted: &RecordQuery) -> Result<UrlList, Problem> {
     Ok(records.list(wanted).await?.into())
 }
 

@@ -73,7 +73,9 @@ impl BacklogSample {
         if let Some(cached) = backlog.needs_trails(&sample, ended_at) {
             sample.open = match cached {
                 Some(open) => open,
-                None => backlog.set_open(sample.now, parts.trails.open(MAX_OPEN_TRAILS).await?.len() as u64),
+                None => {
+                    backlog.set_open(sample.now, parts.trails.open_items(MAX_OPEN_TRAILS).await?.len() as u64)
+                }
             };
         }
         Ok(sample)
@@ -81,13 +83,13 @@ impl BacklogSample {
 
     /// Pages of all crawls, without the pending pages of a paused queue.
     fn all(&self) -> u64 {
-        if self.depth.paused { self.depth.in_flight } else { self.depth.waiting() + self.depth.in_flight }
+        if self.depth.paused { self.depth.in_flight } else { self.depth.pending() + self.depth.in_flight }
     }
 
     /// Whether a pending message was published before this time.
     fn is_pending_since(&self, time: Timestamp) -> bool {
         let published = self.depth.oldest_age.map(|age| self.now - age);
-        !self.depth.paused && self.depth.waiting() > 0 && published.is_none_or(|published| published <= time)
+        !self.depth.paused && self.depth.pending() > 0 && published.is_none_or(|published| published <= time)
     }
 }
 

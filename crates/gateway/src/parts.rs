@@ -10,7 +10,7 @@ use crawlway_clock::Clock;
 use crawlway_fetch::{Fetcher, Request};
 use crawlway_flow::{Meter, Stop};
 use crawlway_flows::search::Traps;
-use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, SeenUrls, Trails};
+use crawlway_store::{CrawlId, Frontier, PageIndex, RateLimiter, SeenUrls, Trails};
 use parking_lot::Mutex;
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ pub struct Parts {
     /// Seen-URL store.
     pub seen: Arc<dyn SeenUrls>,
     /// Rate limiter.
-    pub gate: Arc<dyn Gate>,
+    pub rate_limiter: Arc<dyn RateLimiter>,
     /// Event histories of items.
     pub trails: Arc<dyn Trails>,
     /// Search index; `None` in a process without access to one.

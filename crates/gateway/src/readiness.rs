@@ -51,7 +51,7 @@ impl Probe {
         Self::new(move || {
             let broker = broker.clone();
             async move {
-                broker.takes_messages()?;
+                broker.accepts_publishes()?;
                 let queues = broker.queues().await?;
                 // The frontier is listed among the queues, and is in the records.
                 match queues.iter().find(|queue| queue.name.as_str() != FRONTIER) {

@@ -129,7 +129,7 @@ pub async fn pages(
         let batch = (wanted.limit + 1 - pages.len()).min(BATCH);
         let part = match &filter {
             None => index.scan(last.as_deref(), batch).await?,
-            Some(query) => index.matching(query, last.as_deref(), batch).await?,
+            Some(query) => index.scan_matching(query, last.as_deref(), batch).await?,
         };
         let is_end = part.len() < batch;
         for page in part {

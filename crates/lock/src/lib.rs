@@ -45,7 +45,7 @@ impl Drop for DirectoryLock {
 
 impl DirectoryLock {
     /// Locks an existing directory.
-    pub fn take(directory: &Path) -> Result<Self, LockError> {
+    pub fn acquire(directory: &Path) -> Result<Self, LockError> {
         let path = directory.join(FILE);
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = match opened {

@@ -3,8 +3,8 @@
 //! `cargo run --release -p crawlway-search-index --example measure -- [pages] [batch] [threads] [megabytes] [writers] [bytes]`
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
-use crawlway_search_index::{Options, TantivyIndex};
-use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::Search};
+use crawlway_search_index::{IndexOptions, TantivyIndex};
+use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::SearchRequest};
 use std::{
     path::Path,
     sync::{
@@ -26,7 +26,7 @@ async fn main() {
     );
     let directory = tempfile::tempdir().expect("a folder");
     let index =
-        Arc::new(TantivyIndex::open(directory.path(), Options { memory, threads }).expect("it opens"));
+        Arc::new(TantivyIndex::open(directory.path(), IndexOptions { memory, threads }).expect("it opens"));
 
     let batches: Vec<Arc<[IndexedPage]>> = (0..pages)
         .step_by(batch)
@@ -71,7 +71,7 @@ async fn main() {
         let mut total = 0;
         for _ in 0..20 {
             let start = Instant::now();
-            total = index.search(&Search::new(query)).await.expect("searched").total;
+            total = index.search(&SearchRequest::new(query)).await.expect("searched").total;
             times.push(start.elapsed());
         }
         times.sort();

@@ -1,7 +1,7 @@
 //! Bloom filter over the URLs of the index, so that a new URL costs no look-up in each segment.
 
 use crate::{schema::Fields, urls};
-use crawlway_store::Filter;
+use crawlway_store::BloomFilter;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tantivy::Searcher;
 
@@ -12,7 +12,7 @@ const MIN_CAPACITY: usize = 1 << 17;
 
 /// Bloom filter over the URLs of the index. Removed URLs stay in it.
 pub(crate) struct UrlFilter {
-    filter: Filter,
+    filter: BloomFilter,
     /// URLs that can be added before it has to be built anew, larger.
     room: usize,
 }
@@ -22,7 +22,7 @@ impl UrlFilter {
     pub(crate) fn of(searcher: &Searcher, fields: &Fields) -> tantivy::Result<Self> {
         let urls: usize = searcher.segment_readers().iter().map(|segment| segment.max_doc() as usize).sum();
         let room = urls.saturating_mul(2).max(MIN_CAPACITY);
-        let mut filter = Self { filter: Filter::new(room.saturating_mul(BITS_PER_URL)), room };
+        let mut filter = Self { filter: BloomFilter::new(room.saturating_mul(BITS_PER_URL)), room };
         urls::each_url(searcher, fields, |url| filter.insert(url))?;
         Ok(filter)
     }
@@ -33,11 +33,11 @@ impl UrlFilter {
 
     pub(crate) fn insert(&mut self, url: &[u8]) {
         self.room = self.room.saturating_sub(1);
-        self.filter.add(hash(url));
+        self.filter.insert(hash(url));
     }
 
     pub(crate) fn may_contain(&self, url: &[u8]) -> bool {
-        self.filter.may_have(hash(url))
+        self.filter.may_contain(hash(url))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 use crawlway_store::{
     IndexedPage, PageIndex, StoreError, Timestamp,
-    pages::{Query, Results, Search, SearchError, precedence::received},
+    pages::{Query, SearchError, SearchRequest, SearchResults, precedence::clamp_crawl_times},
 };
 use parking_lot::{Mutex, RwLock};
 use std::{
@@ -24,14 +24,14 @@ use tokio::sync::oneshot;
 
 /// Options of an index.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct IndexOptions {
     /// Memory budget of all indexing threads together, in bytes; at least 16 MB per thread.
     pub memory: usize,
     /// Indexing threads. One more merges in the background.
     pub threads: usize,
 }
 
-impl Default for Options {
+impl Default for IndexOptions {
     fn default() -> Self {
         Self { memory: 64 << 20, threads: 1 }
     }
@@ -64,14 +64,14 @@ impl std::fmt::Debug for TantivyIndex {
 impl TantivyIndex {
     /// Opens the index in a directory, which is created if missing. An index of an older version is rebuilt first, which
     /// takes time and, temporarily, twice the space.
-    pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
-        let Options { memory, threads } = options;
+    pub fn open(directory: impl AsRef<Path>, options: IndexOptions) -> Result<Self, OpenError> {
+        let IndexOptions { memory, threads } = options;
         if threads == 0 || memory / threads < MIN_MEMORY || memory / threads > 4_000_000_000 {
             let problem = format!(
                 "{threads} threads with {memory} bytes of memory together cannot index; \
                  give at least one thread, and each from {MIN_MEMORY} to 4000000000 bytes"
             );
-            return Err(OpenError::Options { problem });
+            return Err(OpenError::IndexOptions { problem });
         }
         let directory = directory.as_ref();
         let open::Opened { lock, index, reader, fields, tombstones } = open::open(directory, memory)?;
@@ -129,11 +129,11 @@ impl PageIndex for TantivyIndex {
         if pages.is_empty() {
             return self.with_open(|_| ());
         }
-        let pages = received(pages, Timestamp::now());
+        let pages = clamp_crawl_times(pages, Timestamp::now());
         self.request(|reply| Request::Write(pages, reply)).await
     }
 
-    async fn search(&self, search: &Search) -> Result<Results, SearchError> {
+    async fn search(&self, search: &SearchRequest) -> Result<SearchResults, SearchError> {
         search.check()?;
         let query = Query::parse(&search.query)?;
         let search = search.clone();
@@ -160,7 +160,7 @@ impl PageIndex for TantivyIndex {
             .await
     }
 
-    async fn matching(
+    async fn scan_matching(
         &self,
         query: &Query,
         after: Option<&str>,

@@ -24,4 +24,4 @@ mod urls;
 mod writer;
 
 pub use error::OpenError;
-pub use index::{Options, TantivyIndex};
+pub use index::{IndexOptions, TantivyIndex};

@@ -48,7 +48,7 @@ pub(crate) struct Opened {
 
 pub(crate) fn open(directory: &Path, memory: usize) -> Result<Opened, OpenError> {
     fs::create_dir_all(directory).map_err(|error| OpenError::io("create", directory, error))?;
-    let lock = DirectoryLock::take(directory).map_err(|error| OpenError::locking(directory, error))?;
+    let lock = DirectoryLock::acquire(directory).map_err(|error| OpenError::locking(directory, error))?;
     let (_, fields) = schema();
     let description = match read_description(directory)? {
         None => {

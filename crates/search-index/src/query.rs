@@ -1,7 +1,7 @@
 //! Compiles the query language to Tantivy queries.
 
 use crate::schema::Fields;
-use crawlway_store::pages::{Query, words};
+use crawlway_store::pages::{Query, tokenizer};
 use std::ops::Bound;
 use tantivy::{
     Term,
@@ -18,12 +18,12 @@ const TITLE_BOOST: f32 = 3.0;
 pub(crate) fn compile(fields: &Fields, query: &Query) -> Box<dyn Compiled> {
     match query {
         Query::Word(text) | Query::Phrase(text) => {
-            let sequence = words::list(text);
+            let sequence = tokenizer::tokens(text);
             let title = BoostQuery::new(phrase(fields.title, &sequence), TITLE_BOOST);
             Box::new(BooleanQuery::union(vec![Box::new(title), phrase(fields.text, &sequence)]))
         }
         Query::TitleWord(text) | Query::TitlePhrase(text) => {
-            Box::new(BoostQuery::new(phrase(fields.title, &words::list(text)), TITLE_BOOST))
+            Box::new(BoostQuery::new(phrase(fields.title, &tokenizer::tokens(text)), TITLE_BOOST))
         }
         Query::Host(host) => {
             let term = Term::from_field_text(fields.domains, host);

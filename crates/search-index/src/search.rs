@@ -9,9 +9,9 @@ use crate::{
 use crawlway_store::{
     IndexedPage,
     pages::{
-        Duplicate, Hit, Query, Results, Search,
-        near::{Group, deeper, first_depth, fold},
-        snippet::marked,
+        Duplicate, Hit, Query, SearchRequest, SearchResults,
+        near_duplicates::{HitGroup, collapse, initial_depth, next_depth},
+        snippet::highlighted_terms,
     },
 };
 use std::{collections::HashMap, sync::Arc};
@@ -23,20 +23,20 @@ pub(crate) fn search(
     searcher: &Searcher,
     fields: &Fields,
     query: &Query,
-    search: &Search,
-) -> tantivy::Result<Results> {
+    search: &SearchRequest,
+) -> tantivy::Result<SearchResults> {
     let compiled = compile(fields, query);
-    let wanted = search.wanted();
-    let (total, groups) = if search.fold {
+    let wanted = search.needed_hits();
+    let (total, groups) = if search.collapse_duplicates {
         folded(searcher, fields, &*compiled, wanted)?
     } else {
         let (total, ranked) = best(searcher, &*compiled, wanted)?;
-        (total, ranked.into_iter().map(Group::alone).collect())
+        (total, ranked.into_iter().map(HitGroup::single).collect())
     };
-    let marked = marked(query);
+    let marked = highlighted_terms(query);
     let shown = groups.iter().skip(search.offset).take(search.limit);
     let hits = shown.map(|group| hit(searcher, group, &marked)).collect::<tantivy::Result<Vec<_>>>()?;
-    Ok(Results { total, hits, next_offset: search.next_offset(groups.len()) })
+    Ok(SearchResults { total, hits, next_offset: search.next_offset(groups.len()) })
 }
 
 /// The best hits, each with its near-duplicates.
@@ -45,15 +45,15 @@ fn folded(
     fields: &Fields,
     query: &dyn Compiled,
     wanted: usize,
-) -> tantivy::Result<(u64, Vec<Group<Ranked>>)> {
+) -> tantivy::Result<(u64, Vec<HitGroup<Ranked>>)> {
     let mut hashes = Hashes { searcher, fields, segments: HashMap::new() };
-    let mut depth = first_depth(wanted);
+    let mut depth = initial_depth(wanted);
     loop {
         let (total, ranked) = best(searcher, query, depth)?;
         let all = ranked.len() < depth;
         let hashed = ranked.into_iter().map(|hit| Ok((hit, hashes.of(&hit)?)));
-        let groups = fold(hashed.collect::<tantivy::Result<Vec<_>>>()?);
-        match deeper(depth) {
+        let groups = collapse(hashed.collect::<tantivy::Result<Vec<_>>>()?);
+        match next_depth(depth) {
             Some(next) if groups.len() < wanted && !all => depth = next,
             _ => return Ok((total, groups)),
         }
@@ -82,7 +82,7 @@ impl Hashes<'_> {
     }
 }
 
-fn hit(searcher: &Searcher, group: &Group<Ranked>, marked: &[Vec<String>]) -> tantivy::Result<Hit> {
+fn hit(searcher: &Searcher, group: &HitGroup<Ranked>, marked: &[Vec<String>]) -> tantivy::Result<Hit> {
     let page = urls::read(searcher, group.lead.address)?;
     let duplicates = group.duplicates.iter().map(|(ranked, distance)| {
         let IndexedPage { url, title, .. } = urls::read(searcher, ranked.address)?;

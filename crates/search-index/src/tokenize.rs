@@ -1,6 +1,6 @@
 //! Tokenizer of the index: the words of all page indexes.
 
-use crawlway_store::pages::words::{Words, words};
+use crawlway_store::pages::tokenizer::{TextTokenizer, tokenize};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
 /// Name under which it is registered.
@@ -12,12 +12,12 @@ pub(crate) struct IndexWords;
 impl Tokenizer for IndexWords {
     type TokenStream<'a> = WordStream<'a>;
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
-        WordStream { words: words(text), token: Token::default() }
+        WordStream { words: tokenize(text), token: Token::default() }
     }
 }
 
 pub(crate) struct WordStream<'a> {
-    words: Words<'a>,
+    words: TextTokenizer<'a>,
     token: Token,
 }
 

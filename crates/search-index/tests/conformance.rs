@@ -1,6 +1,6 @@
 //! The conformance suites of the page index.
 
-use crawlway_search_index::{Options, TantivyIndex};
+use crawlway_search_index::{IndexOptions, TantivyIndex};
 use crawlway_store::PageIndex;
 use crawlway_store_conformance::{Backend, Harness};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ impl IndexHarness {
     }
 
     fn open(&self) -> Arc<dyn PageIndex> {
-        Arc::new(TantivyIndex::open(self.0.path(), Options::default()).expect("it opens"))
+        Arc::new(TantivyIndex::open(self.0.path(), IndexOptions::default()).expect("it opens"))
     }
 }
 
@@ -32,4 +32,4 @@ impl Harness<dyn PageIndex> for IndexHarness {
 }
 
 crawlway_store_conformance::pages!(IndexHarness::new());
-crawlway_store_conformance::finding!(IndexHarness::new());
+crawlway_store_conformance::search!(IndexHarness::new());

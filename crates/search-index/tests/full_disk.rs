@@ -3,8 +3,8 @@
 //! The test starts itself in a mount namespace with a small tmpfs, which needs root or unprivileged user namespaces.
 #![allow(clippy::print_stdout, reason = "it prints what libtest would")]
 
-use crawlway_search_index::{Options, TantivyIndex};
-use crawlway_store::{IndexedPage, PageIndex, StoreError, Timestamp, pages::Search};
+use crawlway_search_index::{IndexOptions, TantivyIndex};
+use crawlway_store::{IndexedPage, PageIndex, StoreError, Timestamp, pages::SearchRequest};
 use std::{path::Path, process::Command};
 
 const DISK: &str = "16m";
@@ -71,7 +71,7 @@ fn page(number: u64) -> IndexedPage {
 
 async fn fill_and_go_on(disk: &Path) {
     let directory = disk.join("index");
-    let index = TantivyIndex::open(&directory, Options::default()).expect("the directory opens");
+    let index = TantivyIndex::open(&directory, IndexOptions::default()).expect("the directory opens");
     // Space to free later.
     let spare = disk.join("spare");
     std::fs::write(&spare, vec![1; 8 << 20]).expect("there is room");
@@ -99,7 +99,7 @@ async fn fill_and_go_on(disk: &Path) {
     }
     println!("filled with {stored} pages: {error}");
     // Searches go on.
-    assert_eq!(index.search(&Search::new("host:a.org")).await.expect("searched").total, stored);
+    assert_eq!(index.search(&SearchRequest::new("host:a.org")).await.expect("searched").total, stored);
     assert!(index.get(&page(3).url).await.expect("read").is_some());
 
     drop(file);
@@ -109,7 +109,7 @@ async fn fill_and_go_on(disk: &Path) {
     stored += 50;
     check(&index, stored).await;
     index.close().await.expect("closed");
-    let index = TantivyIndex::open(&directory, Options::default()).expect("it opens again");
+    let index = TantivyIndex::open(&directory, IndexOptions::default()).expect("it opens again");
     check(&index, stored).await;
 }
 

@@ -1,8 +1,8 @@
 //! A writer is killed with SIGKILL at random times: every write that returned ok is stored, and the index can be opened.
 #![allow(clippy::print_stdout, reason = "it prints what libtest would")]
 
-use crawlway_search_index::{Options, TantivyIndex};
-use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::Search};
+use crawlway_search_index::{IndexOptions, TantivyIndex};
+use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::SearchRequest};
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
@@ -47,7 +47,7 @@ fn page(number: u64, version: u64) -> IndexedPage {
 
 /// Writes for ever, and prints each page that was stored.
 fn child(directory: &Path, round: u64) {
-    let index = TantivyIndex::open(directory, Options::default()).expect("the index opens");
+    let index = TantivyIndex::open(directory, IndexOptions::default()).expect("the index opens");
     let mut out = std::io::stdout().lock();
     writeln!(out, "open").and_then(|()| out.flush()).expect("the parent reads");
     runtime().block_on(async {
@@ -96,7 +96,8 @@ fn kill_many_times() {
 }
 
 fn check(directory: &Path, stored: &BTreeMap<u64, u64>) {
-    let index = TantivyIndex::open(directory, Options::default()).expect("no stale lock prevents opening");
+    let index =
+        TantivyIndex::open(directory, IndexOptions::default()).expect("no stale lock prevents opening");
     runtime().block_on(async {
         for (number, version) in stored {
             let url = page(*number, 0).url;
@@ -108,7 +109,7 @@ fn check(directory: &Path, stored: &BTreeMap<u64, u64>) {
         let all = index.scan(None, 100_000).await.expect("scanned");
         assert_eq!(all.len() as u64, count);
         assert!(all.windows(2).all(|two| two[0].url < two[1].url), "no URL twice");
-        let found = index.search(&Search::new("words")).await.expect("searched");
+        let found = index.search(&SearchRequest::new("words")).await.expect("searched");
         assert_eq!(found.total, count);
         index.close().await.expect("closed");
     });

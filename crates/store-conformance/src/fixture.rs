@@ -85,7 +85,7 @@ impl<'h, C: Contract + ?Sized> Fixture<'h, C> {
     }
 
     pub(crate) async fn pass(&mut self, time: Duration) {
-        self.harness.pass(time).await;
+        self.harness.advance(time).await;
     }
 
     /// Lets this much time pass, and the slack.

@@ -1,7 +1,8 @@
 //! Traits that a backend implements in its tests: opening a store, and its clock.
 
 use crawlway_store::{
-    Frontier, FrontierPolicy, Gate, ManualClock, PageIndex, Policy, SeenUrls, Timestamp, Trails, UrlRecords,
+    Frontier, FrontierPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter, SeenUrls, Timestamp,
+    Trails, UrlRecords,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -31,14 +32,14 @@ impl Contract for dyn Frontier {
     }
 }
 
-impl Contract for dyn Gate {
-    type Policy = Policy;
+impl Contract for dyn RateLimiter {
+    type Policy = RateLimitPolicy;
 
-    fn default_policy() -> Policy {
-        crate::gate::default_policy()
+    fn default_policy() -> RateLimitPolicy {
+        crate::rate_limiter::default_policy()
     }
 
-    fn has_policy(&self, policy: &Policy) -> bool {
+    fn has_policy(&self, policy: &RateLimitPolicy) -> bool {
         self.policy() == policy
     }
 }
@@ -74,12 +75,12 @@ pub trait Backend: Send {
     }
 
     /// Advances the clock.
-    async fn pass(&mut self, time: Duration) {
+    async fn advance(&mut self, time: Duration) {
         self.clock().expect("a clock that can be moved").advance(time);
     }
 
     /// Sets the clock back; false if that is not possible.
-    async fn set_back(&mut self, by: Duration) -> bool {
+    async fn step_back(&mut self, by: Duration) -> bool {
         self.clock().is_some_and(|clock| {
             clock.set(clock.now() - by);
             true
@@ -92,12 +93,12 @@ pub trait Backend: Send {
     }
 
     /// Whether expired records disappear by themselves, so that there is nothing to sweep.
-    fn vanishes(&self) -> bool {
+    fn expires_by_itself(&self) -> bool {
         false
     }
 
     /// Number of groups in the case of many groups; less for a backend behind a network.
-    fn many_groups(&self) -> usize {
+    fn max_groups(&self) -> usize {
         1_000_000
     }
 }

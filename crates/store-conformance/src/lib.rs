@@ -7,14 +7,14 @@
 #[macro_use]
 mod suite;
 
-pub mod finding;
 mod fixture;
 pub mod frontier;
-pub mod gate;
 mod harness;
 pub mod inventory;
 pub mod pages;
 mod prelude;
+pub mod rate_limiter;
+pub mod search;
 pub mod seen;
 mod texts;
 pub mod trails;

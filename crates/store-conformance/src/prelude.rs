@@ -2,7 +2,7 @@
 
 pub(crate) use crate::fixture::{Begin, at, expect_ok};
 pub(crate) use crate::texts::{WITH_NUL, odd_texts, odd_urls};
-pub(crate) use crawlway_store::{StoreError, Timestamp, gate::Jitter};
+pub(crate) use crawlway_store::{StoreError, Timestamp, rate_limiter::Jitter};
 pub(crate) use serde_json::{Map, Value, json};
 pub(crate) use std::collections::{BTreeMap, HashMap, HashSet};
 pub(crate) use std::{

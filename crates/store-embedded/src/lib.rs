@@ -2,4 +2,4 @@
 
 mod rate_limiter;
 
-pub use rate_limiter::{EmbeddedGate, GateOptions};
+pub use rate_limiter::{EmbeddedRateLimiter, RateLimiterOptions};

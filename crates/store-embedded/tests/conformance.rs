@@ -1,14 +1,14 @@
 //! Conformance suite of the embedded rate limiter, in memory and with a directory, on a manual clock.
 
-use crawlway_store::{Clock, Gate, ManualClock, Policy, Timestamp};
+use crawlway_store::{Clock, ManualClock, RateLimitPolicy, RateLimiter, Timestamp};
 use crawlway_store_conformance::{Backend, Harness};
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::sync::Arc;
 use tempfile::TempDir;
 
 struct EmbeddedHarness {
     clock: Arc<ManualClock>,
-    limiter: Option<EmbeddedGate>,
+    limiter: Option<EmbeddedRateLimiter>,
     folder: Option<TempDir>,
 }
 
@@ -29,27 +29,27 @@ impl Backend for EmbeddedHarness {
 }
 
 #[async_trait::async_trait]
-impl Harness<dyn Gate> for EmbeddedHarness {
-    async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
+impl Harness<dyn RateLimiter> for EmbeddedHarness {
+    async fn fresh(&mut self, policy: RateLimitPolicy) -> Arc<dyn RateLimiter> {
         let clock = Clock::Manual(self.clock.clone());
         let directory = self.folder.as_ref().map(|folder| folder.path().join("gate"));
-        let options = GateOptions { policy, clock, seed: Some(1), directory };
-        let limiter = EmbeddedGate::open(options).expect("the suite's policies are valid");
+        let options = RateLimiterOptions { policy, clock, seed: Some(1), directory };
+        let limiter = EmbeddedRateLimiter::open(options).expect("the suite's policies are valid");
         self.limiter = Some(limiter.clone());
         Arc::new(limiter)
     }
 
-    async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
-        self.limiter.clone().map(|limiter| Arc::new(limiter) as Arc<dyn Gate>)
+    async fn second_handle(&mut self) -> Option<Arc<dyn RateLimiter>> {
+        self.limiter.clone().map(|limiter| Arc::new(limiter) as Arc<dyn RateLimiter>)
     }
 }
 
 mod in_memory {
     use super::EmbeddedHarness;
-    crawlway_store_conformance::gate!(EmbeddedHarness::in_memory());
+    crawlway_store_conformance::rate_limiter!(EmbeddedHarness::in_memory());
 }
 
 mod with_a_directory {
     use super::EmbeddedHarness;
-    crawlway_store_conformance::gate!(EmbeddedHarness::with_a_directory());
+    crawlway_store_conformance::rate_limiter!(EmbeddedHarness::with_a_directory());
 }

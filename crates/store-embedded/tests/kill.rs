@@ -5,8 +5,11 @@
 //! the system's clock, and without a test harness, since the test starts itself.
 #![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
-use crawlway_store::{Gate, Group, Limits, Outcome, Policy, Ticket, Timestamp, Turn, gate::BackOff};
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store::{
+    Group, RateLimitPolicy, RateLimiter, RateLimits, RequestOutcome, Reservation, Ticket, Timestamp,
+    rate_limiter::BackoffPolicy,
+};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
     collections::HashMap,
     io::{Read, Write},
@@ -156,10 +159,11 @@ fn report(what: char, group: &Group, time: Timestamp) {
 
 fn child(directory: &Path, seed: u64) {
     // The back-off is shorter than the `Retry-After`, which therefore applies.
-    let back_off = BackOff { first: MIN_DELAY, most: MIN_DELAY, ..BackOff::default() };
-    let policy = Policy { back_off, breaker: None, ..Policy::default() };
-    let options = GateOptions { policy, directory: Some(directory.to_owned()), ..GateOptions::default() };
-    let limiter = EmbeddedGate::open(options).expect("what a kill leaves can be opened");
+    let back_off = BackoffPolicy { first: MIN_DELAY, max: MIN_DELAY, ..BackoffPolicy::default() };
+    let policy = RateLimitPolicy { backoff: back_off, breaker: None, ..RateLimitPolicy::default() };
+    let options =
+        RateLimiterOptions { policy, directory: Some(directory.to_owned()), ..RateLimiterOptions::default() };
+    let limiter = EmbeddedRateLimiter::open(options).expect("what a kill leaves can be opened");
     let threads: Vec<_> = GROUPS
         .iter()
         .flat_map(|&(name, allowed, block_every)| {
@@ -176,25 +180,28 @@ fn child(directory: &Path, seed: u64) {
     }
 }
 
-fn send(limiter: &EmbeddedGate, group: &Group, allowed: u32, block_every: Option<u64>, seed: u64) {
+fn send(limiter: &EmbeddedRateLimiter, group: &Group, allowed: u32, block_every: Option<u64>, seed: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let limits = Limits { in_flight: allowed, gap: MIN_DELAY };
+    let limits = RateLimits { concurrency: allowed, min_delay: MIN_DELAY };
     let ticket = Ticket::from_u128(seed.into());
     for request in 1.. {
         let permit = loop {
             match runtime.block_on(limiter.reserve(group, ticket, &limits)).expect("an answer") {
-                Turn::Go(permit) => break permit,
-                Turn::NotBefore { at, .. } => thread::sleep(at.since(Timestamp::now()).min(MIN_DELAY)),
+                Reservation::Granted(permit) => break permit,
+                Reservation::NotBefore { at, .. } => thread::sleep(at.since(Timestamp::now()).min(MIN_DELAY)),
             }
         };
         // The time of the permit, which is before the start of the request.
-        report('S', group, permit.until - Policy::default().lease);
+        report('S', group, permit.until - RateLimitPolicy::default().lease);
         thread::sleep(Duration::from_millis((seed * 31 + request * 17) % 60));
         let ended = Timestamp::now();
         report('E', group, ended);
         let blocks = block_every.is_some_and(|block_every| request % block_every == 0);
-        let outcome =
-            if blocks { Outcome::Blocked { retry_after: Some(RETRY_AFTER) } } else { Outcome::Success };
+        let outcome = if blocks {
+            RequestOutcome::Blocked { retry_after: Some(RETRY_AFTER) }
+        } else {
+            RequestOutcome::Success
+        };
         runtime.block_on(limiter.finish(&permit, outcome)).expect("finished");
         if blocks {
             report('B', group, ended + RETRY_AFTER);

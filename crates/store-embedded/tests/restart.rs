@@ -1,10 +1,10 @@
 //! A rate limiter with a directory keeps its limits across restarts, however the earlier process ended.
 
 use crawlway_store::{
-    Clock, Gate, GateError, Group, Limits, ManualClock, Outcome, Permit, Policy, Ticket, Timestamp, Turn,
-    Why, gate::Breaker,
+    Clock, Group, ManualClock, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits,
+    RequestOutcome, Reservation, Ticket, Timestamp, WaitReason, rate_limiter::CircuitBreakerPolicy,
 };
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -14,26 +14,26 @@ use std::{
 use tempfile::TempDir;
 
 const MIN_DELAY: Duration = Duration::from_secs(10);
-const SEQUENTIAL: Limits = Limits::one_at_a_time(MIN_DELAY);
-const THREE: Limits = Limits { in_flight: 3, gap: MIN_DELAY };
+const SEQUENTIAL: RateLimits = RateLimits::one_at_a_time(MIN_DELAY);
+const THREE: RateLimits = RateLimits { concurrency: 3, min_delay: MIN_DELAY };
 const ONE_MS: Duration = Duration::from_millis(1);
-const BLOCKED: Outcome = Outcome::Blocked { retry_after: None };
+const BLOCKED: RequestOutcome = RequestOutcome::Blocked { retry_after: None };
 
 /// Rate limiters in directories of one folder, with one clock.
 struct World {
     folder: TempDir,
     clock: Arc<ManualClock>,
-    policy: Policy,
+    policy: RateLimitPolicy,
     copies: u32,
 }
 
 impl World {
     fn new() -> Self {
-        let breaker = Breaker { failures: 3, ..Breaker::default() };
+        let breaker = CircuitBreakerPolicy { failure_threshold: 3, ..CircuitBreakerPolicy::default() };
         Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
             clock: ManualClock::at(Timestamp::now()),
-            policy: Policy { breaker: Some(breaker), ..Policy::default() },
+            policy: RateLimitPolicy { breaker: Some(breaker), ..RateLimitPolicy::default() },
             copies: 0,
         }
     }
@@ -47,8 +47,8 @@ impl World {
         self.directory().join(name)
     }
 
-    fn try_open(&self) -> Result<EmbeddedGate, GateError> {
-        EmbeddedGate::open(GateOptions {
+    fn try_open(&self) -> Result<EmbeddedRateLimiter, RateLimiterError> {
+        EmbeddedRateLimiter::open(RateLimiterOptions {
             policy: self.policy.clone(),
             clock: Clock::Manual(self.clock.clone()),
             seed: Some(1),
@@ -56,12 +56,12 @@ impl World {
         })
     }
 
-    fn open(&self) -> EmbeddedGate {
+    fn open(&self) -> EmbeddedRateLimiter {
         self.try_open().expect("the limiter opens")
     }
 
     /// Simulates a crash: the next limiter opens a copy of the files as they are.
-    fn crash(&mut self) -> EmbeddedGate {
+    fn crash(&mut self) -> EmbeddedRateLimiter {
         let from = self.directory();
         self.copies += 1;
         copy(&from, &self.directory());
@@ -89,32 +89,32 @@ fn group(name: &str) -> Group {
     Group::new(name).expect("a name")
 }
 
-async fn ask(limiter: &EmbeddedGate, name: &str, limits: &Limits) -> Turn {
+async fn ask(limiter: &EmbeddedRateLimiter, name: &str, limits: &RateLimits) -> Reservation {
     let group = group(name);
     // The slot is cancelled, so that asking has no side effect.
     let ticket = Ticket::of(name);
     let turn = limiter.reserve(&group, ticket, limits).await.expect("an answer");
-    if !matches!(turn, Turn::Go(_)) {
-        limiter.leave(&group, ticket).await.expect("left");
+    if !matches!(turn, Reservation::Granted(_)) {
+        limiter.cancel(&group, ticket).await.expect("left");
     }
     turn
 }
 
-async fn granted(limiter: &EmbeddedGate, name: &str, limits: &Limits) -> Permit {
+async fn granted(limiter: &EmbeddedRateLimiter, name: &str, limits: &RateLimits) -> Permit {
     match ask(limiter, name, limits).await {
-        Turn::Go(permit) => permit,
+        Reservation::Granted(permit) => permit,
         turn => panic!("{name} should get a permit, but: {turn:?}"),
     }
 }
 
-async fn waits(limiter: &EmbeddedGate, name: &str, limits: &Limits) -> (Timestamp, Why) {
+async fn waits(limiter: &EmbeddedRateLimiter, name: &str, limits: &RateLimits) -> (Timestamp, WaitReason) {
     match ask(limiter, name, limits).await {
-        Turn::NotBefore { at, why } => (at, why),
+        Reservation::NotBefore { at, reason: why } => (at, why),
         turn => panic!("{name} should wait, but: {turn:?}"),
     }
 }
 
-async fn sends(limiter: &EmbeddedGate, name: &str, limits: &Limits, outcome: Outcome) {
+async fn sends(limiter: &EmbeddedRateLimiter, name: &str, limits: &RateLimits, outcome: RequestOutcome) {
     let permit = granted(limiter, name, limits).await;
     limiter.finish(&permit, outcome).await.expect("finished");
 }
@@ -123,15 +123,19 @@ async fn sends(limiter: &EmbeddedGate, name: &str, limits: &Limits, outcome: Out
 async fn after_a_clean_end_the_minimum_delay_is_kept_and_no_more() {
     let world = World::new();
     let limiter = world.open();
-    sends(&limiter, "a", &SEQUENTIAL, Outcome::Success).await;
+    sends(&limiter, "a", &SEQUENTIAL, RequestOutcome::Success).await;
     let last = world.now();
     world.pass(MIN_DELAY / 2);
     drop(limiter);
     world.pass(MIN_DELAY / 4);
     let limiter = world.open();
     for name in ["a", "an unknown group"] {
-        assert_eq!(waits(&limiter, name, &SEQUENTIAL).await, (last + MIN_DELAY, Why::Pace), "{name}");
-        assert_eq!(waits(&limiter, name, &THREE).await, (last + MIN_DELAY, Why::Pace), "{name}");
+        assert_eq!(
+            waits(&limiter, name, &SEQUENTIAL).await,
+            (last + MIN_DELAY, WaitReason::MinDelay),
+            "{name}"
+        );
+        assert_eq!(waits(&limiter, name, &THREE).await, (last + MIN_DELAY, WaitReason::MinDelay), "{name}");
     }
     world.pass(MIN_DELAY / 4);
     granted(&limiter, "a", &SEQUENTIAL).await;
@@ -141,7 +145,7 @@ async fn after_a_clean_end_the_minimum_delay_is_kept_and_no_more() {
 #[tokio::test]
 async fn a_process_without_requests_passes_on_the_state() {
     let world = World::new();
-    sends(&world.open(), "a", &SEQUENTIAL, Outcome::Success).await;
+    sends(&world.open(), "a", &SEQUENTIAL, RequestOutcome::Success).await;
     let last = world.now();
     for _ in 0..3 {
         world.pass(Duration::from_secs(1));
@@ -169,8 +173,8 @@ async fn after_a_crash_the_delay_counts_from_the_end_at_a_concurrency_of_one() {
     world.pass(Duration::from_secs(40));
     let crashed = world.now();
     let limiter = world.crash();
-    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (crashed + MIN_DELAY, Why::Pace));
-    assert_eq!(waits(&limiter, "b", &SEQUENTIAL).await, (crashed + MIN_DELAY, Why::Pace));
+    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (crashed + MIN_DELAY, WaitReason::MinDelay));
+    assert_eq!(waits(&limiter, "b", &SEQUENTIAL).await, (crashed + MIN_DELAY, WaitReason::MinDelay));
     world.pass(MIN_DELAY - ONE_MS);
     waits(&limiter, "a", &SEQUENTIAL).await;
     world.pass(ONE_MS);
@@ -190,7 +194,7 @@ async fn after_a_crash_the_delay_counts_from_the_start_at_a_higher_concurrency()
     let limiter_after_a_while = world.crash();
     let (at, why) = waits(&limiter_after_a_while, "a", &THREE).await;
     assert!(at >= start + MIN_DELAY && at <= start + MIN_DELAY + Duration::from_secs(1), "{at:?}, {start:?}");
-    assert_eq!(why, Why::Pace);
+    assert_eq!(why, WaitReason::MinDelay);
     drop(limiter);
     world.pass(MIN_DELAY);
     granted(&limiter_after_a_while, "a", &THREE).await;
@@ -212,7 +216,7 @@ async fn an_extended_lease_counts() {
 async fn nothing_waits_if_the_last_process_ended_long_ago() {
     let mut world = World::new();
     let limiter = world.open();
-    sends(&limiter, "a", &SEQUENTIAL, Outcome::Success).await;
+    sends(&limiter, "a", &SEQUENTIAL, RequestOutcome::Success).await;
     granted(&limiter, "b", &THREE).await;
     world.pass(world.policy.lease + MIN_DELAY + Duration::from_secs(1));
     let limiter = world.crash();
@@ -233,9 +237,9 @@ async fn the_minimum_delay_holds_across_many_crashes() {
     let mut limiter = world.open();
     let mut sent = Vec::new();
     for step in 0..200_u64 {
-        if let Turn::Go(permit) = ask(&limiter, "a", &SEQUENTIAL).await {
+        if let Reservation::Granted(permit) = ask(&limiter, "a", &SEQUENTIAL).await {
             sent.push(world.now());
-            limiter.finish(&permit, Outcome::Success).await.expect("finished");
+            limiter.finish(&permit, RequestOutcome::Success).await.expect("finished");
         }
         world.pass(Duration::from_millis(700 + step * 13 % 900));
         if step % 7 == 3 {
@@ -252,8 +256,8 @@ async fn the_minimum_delay_holds_across_many_crashes() {
 async fn back_off_keeps_doubling_after_a_restart_and_is_reset_by_a_success() {
     let mut world = World::new();
     world.policy.breaker = None;
-    world.policy.back_off.jitter_percent = 0;
-    let none = Limits::one_at_a_time(Duration::ZERO);
+    world.policy.backoff.jitter_percent = 0;
+    let none = RateLimits::one_at_a_time(Duration::ZERO);
     let mut limiter = world.open();
     for seconds in [5, 10, 20, 40] {
         sends(&limiter, "a", &none, BLOCKED).await;
@@ -264,11 +268,11 @@ async fn back_off_keeps_doubling_after_a_restart_and_is_reset_by_a_success() {
         } else {
             world.crash()
         };
-        assert_eq!(waits(&limiter, "a", &none).await, (until, Why::BackOff));
+        assert_eq!(waits(&limiter, "a", &none).await, (until, WaitReason::Backoff));
         granted(&limiter, "another", &none).await;
         world.pass(until.since(world.now()));
     }
-    sends(&limiter, "a", &none, Outcome::Success).await;
+    sends(&limiter, "a", &none, RequestOutcome::Success).await;
     limiter = world.crash();
     granted(&limiter, "a", &none).await;
     limiter = world.crash();
@@ -285,14 +289,14 @@ async fn retry_after_survives_a_restart() {
     let mut world = World::new();
     let limiter = world.open();
     let asked = Duration::from_secs(1800);
-    sends(&limiter, "a", &SEQUENTIAL, Outcome::Blocked { retry_after: Some(asked) }).await;
+    sends(&limiter, "a", &SEQUENTIAL, RequestOutcome::Blocked { retry_after: Some(asked) }).await;
     let until = world.now() + asked;
     world.pass(Duration::from_secs(900));
     let limiter = world.crash();
-    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (until, Why::BackOff));
+    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (until, WaitReason::Backoff));
     drop(limiter);
     let limiter = world.open();
-    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (until, Why::BackOff));
+    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (until, WaitReason::Backoff));
     world.pass(until.since(world.now()));
     granted(&limiter, "a", &SEQUENTIAL).await;
 }
@@ -302,24 +306,24 @@ async fn an_open_breaker_survives_a_crash_and_lets_one_probe_through() {
     let mut world = World::new();
     let limiter = world.open();
     for _ in 0..3 {
-        sends(&limiter, "a", &THREE, Outcome::Failed).await;
+        sends(&limiter, "a", &THREE, RequestOutcome::Failed).await;
         world.pass(Duration::from_secs(60));
     }
     let limiter = world.crash();
     let (until, why) = waits(&limiter, "a", &THREE).await;
-    assert_eq!(why, Why::Open);
+    assert_eq!(why, WaitReason::CircuitOpen);
     assert_eq!(until, world.now() + Duration::from_secs(540));
     world.pass(Duration::from_secs(540));
     // The probe ends with its process, and the next process sends another.
     granted(&limiter, "a", &THREE).await;
     world.pass(MIN_DELAY);
-    assert_eq!(waits(&limiter, "a", &THREE).await.1, Why::Open);
+    assert_eq!(waits(&limiter, "a", &THREE).await.1, WaitReason::CircuitOpen);
     let limiter = world.crash();
     world.pass(MIN_DELAY);
     let probe = granted(&limiter, "a", &THREE).await;
     world.pass(MIN_DELAY);
-    assert_eq!(waits(&limiter, "a", &THREE).await.1, Why::Open);
-    limiter.finish(&probe, Outcome::Failed).await.expect("finished");
+    assert_eq!(waits(&limiter, "a", &THREE).await.1, WaitReason::CircuitOpen);
+    limiter.finish(&probe, RequestOutcome::Failed).await.expect("finished");
     let limiter = world.crash();
     assert_eq!(
         waits(&limiter, "a", &THREE).await.0,
@@ -336,10 +340,10 @@ async fn failures_expire_after_their_ttl() {
         sends(&limiter, &format!("host {number}"), &SEQUENTIAL, BLOCKED).await;
     }
     let limiter = world.crash();
-    assert_eq!(limiter.tracked().await.expect("a number"), 50);
-    world.pass(Duration::from_secs(6) + world.policy.grudge);
+    assert_eq!(limiter.tracked_groups().await.expect("a number"), 50);
+    world.pass(Duration::from_secs(6) + world.policy.failure_ttl);
     let limiter = world.crash();
-    assert_eq!(limiter.tracked().await.expect("a number"), 0);
+    assert_eq!(limiter.tracked_groups().await.expect("a number"), 0);
     assert_eq!(fs::read(world.file("trouble")).expect("the file"), b"");
 }
 
@@ -353,11 +357,11 @@ async fn corrupt_files_cost_one_minimum_delay() {
             fs::write(world.file(name), bytes).expect("a corrupt file");
         }
         let limiter = world.open();
-        assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (world.now() + MIN_DELAY, Why::Pace));
+        assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (world.now() + MIN_DELAY, WaitReason::MinDelay));
         world.pass(MIN_DELAY);
         sends(&limiter, "a", &SEQUENTIAL, BLOCKED).await;
         drop(limiter);
-        assert_eq!(waits(&world.open(), "a", &SEQUENTIAL).await.1, Why::BackOff);
+        assert_eq!(waits(&world.open(), "a", &SEQUENTIAL).await.1, WaitReason::Backoff);
     }
 }
 
@@ -368,12 +372,12 @@ async fn a_clock_far_ahead_costs_one_minimum_delay_and_the_maximum_back_off() {
     world.pass(Duration::from_secs(400 * 24 * 60 * 60));
     let limiter = world.open();
     sends(&limiter, "a", &SEQUENTIAL, BLOCKED).await;
-    sends(&limiter, "b", &SEQUENTIAL, Outcome::Success).await;
+    sends(&limiter, "b", &SEQUENTIAL, RequestOutcome::Success).await;
     world.clock.set(right);
     let limiter = world.crash();
     assert_eq!(waits(&limiter, "b", &SEQUENTIAL).await.0, right + MIN_DELAY);
     let (at, why) = waits(&limiter, "a", &SEQUENTIAL).await;
-    assert_eq!(why, Why::BackOff);
+    assert_eq!(why, WaitReason::Backoff);
     assert!(at <= right + Duration::from_secs(3600), "longer than the maximum: {at:?}");
     world.pass(MIN_DELAY);
     granted(&limiter, "b", &SEQUENTIAL).await;
@@ -384,11 +388,11 @@ async fn a_clock_far_ahead_costs_one_minimum_delay_and_the_maximum_back_off() {
 async fn a_clock_set_back_causes_no_later_wait() {
     let mut world = World::new();
     let limiter = world.open();
-    sends(&limiter, "a", &SEQUENTIAL, Outcome::Success).await;
+    sends(&limiter, "a", &SEQUENTIAL, RequestOutcome::Success).await;
     world.clock.set(world.now() - Duration::from_secs(7200));
     assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await.0, world.now() + MIN_DELAY);
     world.pass(MIN_DELAY);
-    sends(&limiter, "a", &SEQUENTIAL, Outcome::Success).await;
+    sends(&limiter, "a", &SEQUENTIAL, RequestOutcome::Success).await;
     // The next process starts within those two hours, and long after the last request.
     world.pass(Duration::from_secs(600));
     let limiter = world.crash();
@@ -425,7 +429,7 @@ async fn an_unusable_directory_is_named_in_the_error() {
 #[tokio::test]
 async fn permits_of_earlier_processes_are_fenced_even_if_the_clock_was_set_back() {
     let mut world = World::new();
-    let none = Limits { in_flight: 100, gap: Duration::ZERO };
+    let none = RateLimits { concurrency: 100, min_delay: Duration::ZERO };
     let mut limiter = world.open();
     let mut ids = Vec::new();
     for run in 0..6 {
@@ -438,8 +442,8 @@ async fn permits_of_earlier_processes_are_fenced_even_if_the_clock_was_set_back(
             drop(limiter);
             world.open()
         };
-        let fenced = limiter.finish(&permit, Outcome::Success).await;
-        assert!(matches!(fenced, Err(GateError::Fenced { .. })), "{fenced:?}");
+        let fenced = limiter.finish(&permit, RequestOutcome::Success).await;
+        assert!(matches!(fenced, Err(RateLimiterError::Fenced { .. })), "{fenced:?}");
     }
     assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
 }
@@ -452,5 +456,5 @@ async fn a_limiter_whose_directory_is_deleted_goes_on() {
     for number in 0..2_500 {
         sends(&limiter, &format!("host {number}"), &SEQUENTIAL, BLOCKED).await;
     }
-    assert_eq!(waits(&limiter, "host 1", &SEQUENTIAL).await.1, Why::BackOff);
+    assert_eq!(waits(&limiter, "host 1", &SEQUENTIAL).await.1, WaitReason::Backoff);
 }

@@ -2,7 +2,10 @@
 
 use crawlway_store::{
     Timestamp,
-    inventory::{Fetched, Metadata, OURS, PageSource, Processing, Record, RecordId, Status, Work},
+    inventory::{
+        CRAWLWAY_FIELD, FetchedContent, InventoryRecord, LatestAttempt, Metadata, PageSource, Processing,
+        RecordId, RecordStatus,
+    },
 };
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
 use serde_json::{Map, Value};
@@ -16,7 +19,7 @@ pub(crate) fn date(time: Timestamp) -> DateTime {
 }
 
 /// `metadata`.
-pub(crate) fn metadata(fetched: &Fetched) -> Document {
+pub(crate) fn metadata(fetched: &FetchedContent) -> Document {
     let object = |object: &Option<Map<String, Value>>| object.as_ref().map(document);
     doc! {
         "headers": object(&fetched.headers),
@@ -51,7 +54,7 @@ pub(crate) fn decode(raw: RawDocumentBuf) -> Result<Document, String> {
 
 /// Converts a document into a record. Fields that are missing or of another type become null, so that documents of other
 /// programs can be shown. Only the id and the status are required.
-pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Record, String> {
+pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<InventoryRecord, String> {
     let mut document = decode(document)?;
     let id = match document.get("_id") {
         Some(Bson::ObjectId(id)) => RecordId::from_octets(id.bytes()),
@@ -61,7 +64,7 @@ pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Reco
         status(&document).map_err(|word| format!("the record {id} has the unknown status `{word}`"))?;
     let mut metadata = fields(document.remove("metadata"));
     let page_source = match metadata.remove("page_source") {
-        _ if !with_source => PageSource::LeftOut,
+        _ if !with_source => PageSource::Omitted,
         Some(Bson::String(text)) => PageSource::Text(text),
         _ => PageSource::Absent,
     };
@@ -69,12 +72,14 @@ pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Reco
     let mut details =
         document.remove("additional_details").filter(|details| matches!(details, Bson::Document(_)));
     let work = match &mut details {
-        Some(Bson::Document(details)) => details.remove(OURS).and_then(|own| work(&fields(Some(own)))),
+        Some(Bson::Document(details)) => {
+            details.remove(CRAWLWAY_FIELD).and_then(|own| work(&fields(Some(own))))
+        }
         _ => None,
     };
     let additional_details = object(details).filter(|details| !details.is_empty());
     let created_at = time(document.get("created_at")).unwrap_or_default();
-    Ok(Record {
+    Ok(InventoryRecord {
         id,
         url: text(document.remove("url")).unwrap_or_default(),
         status,
@@ -89,16 +94,16 @@ pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Reco
             last_attempt_at: time(processing.get("last_attempt_at")),
         },
         additional_details,
-        work,
+        latest_attempt: work,
         created_at,
         updated_at: time(document.get("updated_at")).unwrap_or(created_at),
     })
 }
 
 /// Status of a document, or the unknown text.
-pub(crate) fn status(document: &Document) -> Result<Status, String> {
+pub(crate) fn status(document: &Document) -> Result<RecordStatus, String> {
     let word = document.get_str("status").unwrap_or_default();
-    Status::from_word(word).ok_or_else(|| word.to_owned())
+    RecordStatus::from_name(word).ok_or_else(|| word.to_owned())
 }
 
 /// Number of failed attempts, from `processing`.
@@ -107,8 +112,8 @@ pub(crate) fn retry_count(processing: &Document) -> u32 {
 }
 
 /// The latest attempt, from `additional_details.crawlway`.
-pub(crate) fn work(fields: &Document) -> Option<Work> {
-    Some(Work {
+pub(crate) fn work(fields: &Document) -> Option<LatestAttempt> {
+    Some(LatestAttempt {
         message_id: fields.get_str("message_id").ok()?.to_owned(),
         requested_at: time(fields.get("requested_at")).unwrap_or_default(),
         attempt: fields.get("attempt").and_then(integer).and_then(|number| u64::try_from(number).ok())?,

@@ -14,9 +14,9 @@ pub struct MongoOptions {
     /// The collection.
     pub collection: String,
     /// How long opening waits for an unavailable server.
-    pub open_within: Duration,
+    pub open_timeout: Duration,
     /// Timeout of a call.
-    pub answer_within: Duration,
+    pub call_timeout: Duration,
 }
 
 impl MongoOptions {
@@ -26,8 +26,8 @@ impl MongoOptions {
             url: url.into(),
             database: "crawlway".to_owned(),
             collection: "urls".to_owned(),
-            open_within: Duration::from_secs(30),
-            answer_within: Duration::from_secs(15),
+            open_timeout: Duration::from_secs(30),
+            call_timeout: Duration::from_secs(15),
         }
     }
 

@@ -8,8 +8,9 @@ use crate::{
 use crawlway_store::{
     StoreError, Timestamp, UrlRecords,
     inventory::{
-        Attempt, Begun, Counts, Ended, Fetched, Listed, OURS, Record, RecordId, Request, Status, Wanted,
-        Work, error_text, text,
+        Attempt, BeginOutcome, CRAWLWAY_FIELD, EndOutcome, FetchedContent, InventoryRecord, LatestAttempt,
+        RecordId, RecordPage, RecordQuery, RecordRequest, RecordStatus, StatusCounts, sanitize_error,
+        sanitize_text,
     },
 };
 use futures::{StreamExt, TryStreamExt};
@@ -32,11 +33,11 @@ const REQUESTED: &str = "$additional_details.crawlway.requested_at";
 
 #[async_trait::async_trait]
 impl UrlRecords for MongoStore {
-    async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Result<(), StoreError> {
+    async fn mark_queued(&self, requests: &[RecordRequest], now: Timestamp) -> Result<(), StoreError> {
         let mut changes = Vec::with_capacity(requests.len());
         for request in requests {
             let id = object_id(RecordId::of_url(&request.url));
-            changes.push((id, mark_queued(&request.storable(now)?, date(now))));
+            changes.push((id, mark_queued(&request.sanitized(now)?, date(now))));
         }
         let updates = changes.into_iter().map(|(id, change)| async move {
             self.retry_conflicts(|| {
@@ -51,9 +52,9 @@ impl UrlRecords for MongoStore {
         Ok(())
     }
 
-    async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError> {
+    async fn begin(&self, request: &RecordRequest, now: Timestamp) -> Result<BeginOutcome, StoreError> {
         let id = RecordId::of_url(&request.url);
-        let request = request.storable(now)?;
+        let request = request.sanitized(now)?;
         let update = begin(&request, date(now));
         let command = || {
             self.records
@@ -68,31 +69,31 @@ impl UrlRecords for MongoStore {
         };
         // A message that takes over the record leaves it in progress, so that the new state shows the outcome.
         Ok(if head.work.message_id != request.message_id {
-            Begun::Superseded { by: head.work.message_id }
+            BeginOutcome::Superseded { by: head.work.message_id }
         } else if head.status.is_finished() {
-            Begun::Finished { status: head.status, retry_count: head.retry_count }
+            BeginOutcome::AlreadyFinished { status: head.status, retry_count: head.retry_count }
         } else {
             let attempt = Attempt { id, message_id: request.message_id, number: head.work.attempt };
-            Begun::Yours { attempt, retry_count: head.retry_count }
+            BeginOutcome::Started { attempt, retry_count: head.retry_count }
         })
     }
 
     async fn complete(
         &self,
         attempt: &Attempt,
-        fetched: &Fetched,
+        fetched: &FetchedContent,
         now: Timestamp,
-    ) -> Result<Ended, StoreError> {
-        let fetched = fetched.storable()?;
+    ) -> Result<EndOutcome, StoreError> {
+        let fetched = fetched.sanitized()?;
         self.end(
             attempt,
             doc! { "$set": {
-                "status": Status::Completed.as_str(),
+                "status": RecordStatus::Completed.as_str(),
                 "metadata": literal(metadata(&fetched)),
                 "processing.error_message": Bson::Null,
                 "additional_details": { "$mergeObjects": [
                     literal(document(&fetched.additional_details)),
-                    { OURS: "$additional_details.crawlway" },
+                    { CRAWLWAY_FIELD: "$additional_details.crawlway" },
                 ] },
                 "updated_at": date(now),
             } },
@@ -106,33 +107,33 @@ impl UrlRecords for MongoStore {
         error: &str,
         max_attempts: u32,
         now: Timestamp,
-    ) -> Result<Ended, StoreError> {
+    ) -> Result<EndOutcome, StoreError> {
         let failed = doc! { "$add": [{ "$ifNull": ["$processing.retry_count", 0] }, 1] };
         self.end(
             attempt,
             doc! { "$set": {
                 "status": { "$cond": [
                     { "$lt": [failed.clone(), i64::from(max_attempts)] },
-                    Status::FailedRetryable.as_str(),
-                    Status::FailedPermanent.as_str(),
+                    RecordStatus::FailedRetryable.as_str(),
+                    RecordStatus::FailedPermanent.as_str(),
                 ] },
                 "processing.retry_count": failed,
-                "processing.error_message": literal(error_text(error).into_owned()),
+                "processing.error_message": literal(sanitize_error(error).into_owned()),
                 "updated_at": date(now),
             } },
         )
         .await
     }
 
-    async fn get(&self, id: RecordId) -> Result<Option<Record>, StoreError> {
+    async fn get(&self, id: RecordId) -> Result<Option<InventoryRecord>, StoreError> {
         let found = self.run(self.records.find_one(doc! { "_id": object_id(id) }).into_future()).await?;
         found.map(|document| record(document, true).map_err(unreadable)).transpose()
     }
 
-    async fn list(&self, wanted: &Wanted) -> Result<Listed, StoreError> {
-        let max = wanted.page();
+    async fn list(&self, wanted: &RecordQuery) -> Result<RecordPage, StoreError> {
+        let max = wanted.page_size();
         if max == 0 {
-            return Ok(Listed { records: vec![], next: None });
+            return Ok(RecordPage { records: vec![], next: None });
         }
         let filter = filter(wanted);
         let projection = if wanted.with_source {
@@ -152,12 +153,12 @@ impl UrlRecords for MongoStore {
                 found.try_collect().await
             })
             .await?;
-        let records: Result<Vec<Record>, String> =
+        let records: Result<Vec<InventoryRecord>, String> =
             found.into_iter().map(|document| record(document, wanted.with_source)).collect();
-        Ok(Listed::page(records.map_err(unreadable)?, max))
+        Ok(RecordPage::from_rows(records.map_err(unreadable)?, max))
     }
 
-    async fn counts(&self) -> Result<Counts, StoreError> {
+    async fn counts(&self) -> Result<StatusCounts, StoreError> {
         let groups: Vec<Document> = self
             .run(async {
                 let by_status = [
@@ -167,9 +168,9 @@ impl UrlRecords for MongoStore {
                 self.records.aggregate(by_status).await?.try_collect().await
             })
             .await?;
-        let mut counts = Counts::default();
+        let mut counts = StatusCounts::default();
         for group in groups {
-            let status = group.get_str("_id").ok().and_then(Status::from_word);
+            let status = group.get_str("_id").ok().and_then(RecordStatus::from_name);
             let count = group.get_i64("count").ok().and_then(|count| u64::try_from(count).ok());
             if let (Some(status), Some(count)) = (status, count) {
                 counts.add(status, count);
@@ -199,12 +200,15 @@ impl MongoStore {
     }
 
     /// Ends an attempt with this change, if it is the latest and has not ended.
-    async fn end(&self, attempt: &Attempt, change: Document) -> Result<Ended, StoreError> {
+    async fn end(&self, attempt: &Attempt, change: Document) -> Result<EndOutcome, StoreError> {
         let id = object_id(attempt.id);
-        let message_id = text(&attempt.message_id);
+        let message_id = sanitize_text(&attempt.message_id);
         let number = i64::try_from(attempt.number).unwrap_or(i64::MAX);
-        let open: Vec<&str> =
-            Status::ALL.into_iter().filter(|status| status.is_open()).map(Status::as_str).collect();
+        let open: Vec<&str> = RecordStatus::ALL
+            .into_iter()
+            .filter(|status| status.is_open())
+            .map(RecordStatus::as_str)
+            .collect();
         let filter = doc! { "_id": id, MESSAGE: &*message_id, ATTEMPT: number, "status": { "$in": open } };
         let change = vec![change];
         let after = self
@@ -222,19 +226,19 @@ impl MongoStore {
                 self.run(self.records.find_one(doc! { "_id": id }).projection(head()).into_future()).await?
             }
         };
-        let Some(head) = ended.map(Head::decode).transpose()? else { return Ok(Ended::Lost) };
+        let Some(head) = ended.map(Head::decode).transpose()? else { return Ok(EndOutcome::NotFound) };
         if head.work.message_id != message_id || head.work.attempt != attempt.number {
-            return Ok(Ended::Overtaken);
+            return Ok(EndOutcome::Fenced);
         }
-        Ok(Ended::As { status: head.status, retry_count: head.retry_count })
+        Ok(EndOutcome::Recorded { status: head.status, retry_count: head.retry_count })
     }
 }
 
 /// Status and latest attempt of a record, without its content.
 struct Head {
-    status: Status,
+    status: RecordStatus,
     retry_count: u32,
-    work: Work,
+    work: LatestAttempt,
 }
 
 impl Head {
@@ -244,11 +248,12 @@ impl Head {
             status(&document).map_err(|word| unreadable(format!("a record has the status `{word}`")))?;
         let mut details = fields(document.remove("additional_details"));
         // Another program has overwritten the document, so that no attempt is the latest.
-        let none = || Work { message_id: String::new(), requested_at: Timestamp::default(), attempt: 0 };
+        let none =
+            || LatestAttempt { message_id: String::new(), requested_at: Timestamp::default(), attempt: 0 };
         Ok(Self {
             status,
             retry_count: retry_count(&fields(document.remove("processing"))),
-            work: work(&fields(details.remove(OURS))).unwrap_or_else(none),
+            work: work(&fields(details.remove(CRAWLWAY_FIELD))).unwrap_or_else(none),
         })
     }
 }
@@ -259,7 +264,7 @@ fn head() -> Document {
 }
 
 /// Update that records an accepted message, unless the record is unfinished, or belongs to this message or a newer one.
-fn mark_queued(request: &Request, now: DateTime) -> Document {
+fn mark_queued(request: &RecordRequest, now: DateTime) -> Document {
     let message = || literal(request.message_id.clone());
     let requested_at = date(request.requested_at);
     let last_message = format!("${MESSAGE}");
@@ -271,14 +276,14 @@ fn mark_queued(request: &Request, now: DateTime) -> Document {
     ] }] };
     let replacement = doc! {
         "url": literal(request.url.clone()),
-        "status": Status::Queued.as_str(),
+        "status": RecordStatus::Queued.as_str(),
         "metadata": or_default("metadata", no_metadata()),
         "processing": {
             "retry_count": 0,
             "error_message": Bson::Null,
             "last_attempt_at": or_default("processing.last_attempt_at", Bson::Null),
         },
-        "additional_details": { "$mergeObjects": ["$additional_details", { OURS: {
+        "additional_details": { "$mergeObjects": ["$additional_details", { CRAWLWAY_FIELD: {
             "message_id": message(),
             "requested_at": requested_at,
             "attempt": or_default(ATTEMPT, 0_i64.into()),
@@ -290,7 +295,7 @@ fn mark_queued(request: &Request, now: DateTime) -> Document {
 }
 
 /// Expression: whether a request is newer than the message of the record.
-fn newer(request: &Request) -> Document {
+fn newer(request: &RecordRequest) -> Document {
     let requested_at = date(request.requested_at);
     let (last_message, last_time) = (format!("${MESSAGE}"), REQUESTED);
     doc! { "$or": [
@@ -313,12 +318,12 @@ fn no_metadata() -> Bson {
 }
 
 fn finished() -> Vec<&'static str> {
-    Status::ALL.into_iter().filter(|status| status.is_finished()).map(Status::as_str).collect()
+    RecordStatus::ALL.into_iter().filter(|status| status.is_finished()).map(RecordStatus::as_str).collect()
 }
 
 /// Update that begins an attempt, unless the message has ended or the record belongs to a newer one. A missing field
 /// compares less than any value, so that any message is newer than none.
-fn begin(request: &Request, now: DateTime) -> Document {
+fn begin(request: &RecordRequest, now: DateTime) -> Document {
     let message = || literal(request.message_id.clone());
     let requested_at = date(request.requested_at);
     let same = doc! { "$eq": [format!("${MESSAGE}"), message()] };
@@ -327,14 +332,14 @@ fn begin(request: &Request, now: DateTime) -> Document {
     let if_same = |then: Bson, otherwise: Bson| doc! { "$cond": [same.clone(), then, otherwise] };
     let replacement = doc! {
         "url": literal(request.url.clone()),
-        "status": Status::InProgress.as_str(),
+        "status": RecordStatus::InProgress.as_str(),
         "metadata": or_default("metadata", no_metadata()),
         "processing": {
             "retry_count": if_same(or_default("processing.retry_count", 0.into()).into(), 0.into()),
             "error_message": if_same(or_default("processing.error_message", Bson::Null).into(), Bson::Null),
             "last_attempt_at": now,
         },
-        "additional_details": { "$mergeObjects": ["$additional_details", { OURS: {
+        "additional_details": { "$mergeObjects": ["$additional_details", { CRAWLWAY_FIELD: {
             "message_id": message(),
             "requested_at": if_same(REQUESTED.into(), requested_at.into()),
             "attempt": { "$add": [or_default(ATTEMPT, 0_i64.into()), 1_i64] },
@@ -346,7 +351,7 @@ fn begin(request: &Request, now: DateTime) -> Document {
 }
 
 /// Filter for a page of records, which excludes documents of other programs.
-fn filter(wanted: &Wanted) -> Document {
+fn filter(wanted: &RecordQuery) -> Document {
     let mut filter = doc! {
         "_id": { "$type": "objectId" },
         "status": match wanted.status {
@@ -374,7 +379,7 @@ fn filter(wanted: &Wanted) -> Document {
 }
 
 fn all_statuses() -> Vec<&'static str> {
-    Status::ALL.map(Status::as_str).to_vec()
+    RecordStatus::ALL.map(RecordStatus::as_str).to_vec()
 }
 
 /// Value that the server must not evaluate as an expression.

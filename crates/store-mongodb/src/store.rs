@@ -7,7 +7,7 @@ use crate::{
 use crawlway_clock::Backoff;
 use crawlway_store::{
     StoreError,
-    outage::{Outage, chance},
+    outage::{Outage, random_between},
 };
 use mongodb::{
     Client, Collection, IndexModel,
@@ -33,14 +33,14 @@ pub struct MongoStore {
     /// Raw documents, since the driver's own conversion interprets names such as `$date`.
     pub(crate) records: Collection<RawDocumentBuf>,
     client: Client,
-    answer_within: Duration,
+    call_timeout: Duration,
     outage: Arc<Outage>,
 }
 
 impl MongoStore {
     /// Connects and creates the indexes. Waits for an unavailable server.
     pub async fn open(options: MongoOptions) -> Result<Self, StoreError> {
-        let MongoOptions { url, database, collection, open_within, answer_within } = options;
+        let MongoOptions { url, database, collection, open_timeout, call_timeout } = options;
         let mut connect = ClientOptions::parse(&url).await.map_err(invalid_url)?;
         // Required by the contract, whatever the URL says.
         connect.write_concern =
@@ -48,18 +48,18 @@ impl MongoStore {
         connect.read_concern = Some(ReadConcern::majority());
         connect.selection_criteria =
             Some(SelectionCriteria::ReadPreference(mongodb::options::ReadPreference::Primary));
-        connect.server_selection_timeout = Some(answer_within);
-        connect.connect_timeout = Some(answer_within);
+        connect.server_selection_timeout = Some(call_timeout);
+        connect.connect_timeout = Some(call_timeout);
         connect.app_name.get_or_insert_with(|| "crawlway".to_owned());
         let database = connect.default_database.clone().unwrap_or(database);
         // A client of its own for opening, with a short timeout, so that readiness checks get the error soon.
         let mut probe = connect.clone();
-        probe.server_selection_timeout = Some(answer_within.min(PROBE_TIMEOUT));
+        probe.server_selection_timeout = Some(call_timeout.min(PROBE_TIMEOUT));
         let probe = Client::with_options(probe).map_err(invalid_url)?;
         let client = Client::with_options(connect).map_err(invalid_url)?;
         let records = client.database(&database).collection(&collection);
-        let store = Self { records, client, answer_within, outage: Arc::default() };
-        let opened = store.wait_until_open(&probe, open_within).await;
+        let store = Self { records, client, call_timeout, outage: Arc::default() };
+        let opened = store.wait_until_open(&probe, open_timeout).await;
         probe.shutdown().immediate(true).await;
         opened.map(|()| store)
     }
@@ -87,7 +87,9 @@ impl MongoStore {
                     let detail = format!("it could not be opened{waited}, is it running? {detail}");
                     return Err(Fault::Disconnected(detail).into());
                 }
-                Err(Fault::Disconnected(_)) => tokio::time::sleep(delay.mul_f64(chance(0.5, 1.0))).await,
+                Err(Fault::Disconnected(_)) => {
+                    tokio::time::sleep(delay.mul_f64(random_between(0.5, 1.0))).await
+                }
                 Err(Fault::Failed(problem)) => return Err(StoreError::Invalid { problem }),
                 Err(fault) => return Err(fault.into()),
             }
@@ -116,20 +118,20 @@ impl MongoStore {
 
     /// Runs a command with the timeout of a call. Fails fast during an outage.
     pub(crate) async fn run<T>(&self, command: impl Future<Output = MongoResult<T>>) -> Result<T, Fault> {
-        self.outage.may_ask(self.answer_within).map_err(Fault::Disconnected)?;
+        self.outage.try_acquire(self.call_timeout).map_err(Fault::Disconnected)?;
         let result = self.with_timeout(command).await;
         match &result {
             Err(Fault::Disconnected(detail)) => self.outage.failed(detail),
             // An error of the server is an answer too.
-            _ => self.outage.answered(),
+            _ => self.outage.succeeded(),
         }
         result
     }
 
     async fn with_timeout<T>(&self, command: impl Future<Output = MongoResult<T>>) -> Result<T, Fault> {
-        match tokio::time::timeout(self.answer_within, command).await {
+        match tokio::time::timeout(self.call_timeout, command).await {
             Ok(result) => result.map_err(Fault::from),
-            Err(_) => Err(Fault::Disconnected(format!("no answer within {:?}", self.answer_within))),
+            Err(_) => Err(Fault::Disconnected(format!("no answer within {:?}", self.call_timeout))),
         }
     }
 

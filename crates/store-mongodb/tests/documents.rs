@@ -5,7 +5,10 @@ mod harness;
 
 use crawlway_store::{
     Timestamp, UrlRecords,
-    inventory::{Begun, Fetched, MOST_TRIES, PageSource, RecordId, Request, Status, Wanted},
+    inventory::{
+        BeginOutcome, FetchedContent, MAX_ATTEMPTS, PageSource, RecordId, RecordQuery, RecordRequest,
+        RecordStatus,
+    },
 };
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use crawlway_testkit::private_mongodb::PrivateMongo;
@@ -23,8 +26,8 @@ fn at(second: u64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + second * 1000)
 }
 
-fn request(id: &str, second: u64) -> Request {
-    Request { url: URL.to_owned(), message_id: id.to_owned(), requested_at: at(second) }
+fn request(id: &str, second: u64) -> RecordRequest {
+    RecordRequest { url: URL.to_owned(), message_id: id.to_owned(), requested_at: at(second) }
 }
 
 struct Fixture {
@@ -54,7 +57,8 @@ impl Fixture {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_has_the_fields_of_the_schema_and_their_types() {
     let fixture = Fixture::new().await;
-    let Begun::Yours { attempt, .. } = fixture.store.begin(&request("m-1", 0), at(1)).await.unwrap() else {
+    let BeginOutcome::Started { attempt, .. } = fixture.store.begin(&request("m-1", 0), at(1)).await.unwrap()
+    else {
         panic!("it is the first")
     };
     let ours = doc! { "message_id": "m-1", "requested_at": DateTime::from_millis(1_700_000_000_000), "attempt": 1_i64 };
@@ -72,16 +76,17 @@ async fn a_document_has_the_fields_of_the_schema_and_their_types() {
     };
     // The order of the fields matters too.
     assert_eq!(fixture.document().await, begun);
-    fixture.store.fail(&attempt, "timed out", MOST_TRIES, at(2)).await.unwrap();
+    fixture.store.fail(&attempt, "timed out", MAX_ATTEMPTS, at(2)).await.unwrap();
     let processing =
         doc! { "retry_count": 1_i32, "error_message": "timed out", "last_attempt_at": second(1) };
     let failed = fixture.document().await;
     assert_eq!(failed.get("status"), Some(&"FAILED_RETRYABLE".into()));
     assert_eq!(failed.get("processing"), Some(&processing.into()));
-    let Begun::Yours { attempt, .. } = fixture.store.begin(&request("m-1", 0), at(3)).await.unwrap() else {
+    let BeginOutcome::Started { attempt, .. } = fixture.store.begin(&request("m-1", 0), at(3)).await.unwrap()
+    else {
         panic!("it is tried again")
     };
-    let fetched = Fetched {
+    let fetched = FetchedContent {
         headers: json!({ "via": ["a", "b"] }).as_object().cloned(),
         cookies: json!({}).as_object().cloned(),
         page_source: Some("<p>".to_owned()),
@@ -150,22 +155,23 @@ async fn documents_of_others_are_shown_and_taken_over() {
     documents.insert_many([foreign, queued, invalid_id, unknown_status]).await.unwrap();
 
     let record = fixture.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
-    assert_eq!((record.status, record.processing.retry_count), (Status::Completed, 2));
-    assert_eq!((record.work, record.additional_details), (None, None));
+    assert_eq!((record.status, record.processing.retry_count), (RecordStatus::Completed, 2));
+    assert_eq!((record.latest_attempt, record.additional_details), (None, None));
     assert_eq!(record.metadata.page_source.text(), Some("<p>"));
-    let listed = fixture.store.list(&Wanted { limit: 10, ..Wanted::default() }).await.unwrap();
+    let listed = fixture.store.list(&RecordQuery { limit: 10, ..RecordQuery::default() }).await.unwrap();
     let urls: Vec<&str> = listed.records.iter().map(|record| record.url.as_str()).collect();
     assert_eq!(urls, ["https://b.example/", URL], "only records are listed");
-    assert_eq!(listed.records[0].metadata.page_source, PageSource::LeftOut);
+    assert_eq!(listed.records[0].metadata.page_source, PageSource::Omitted);
 
     // Any message is newer than none.
-    let Begun::Yours { attempt, retry_count } = fixture.store.begin(&request("m-1", 0), at(1)).await.unwrap()
+    let BeginOutcome::Started { attempt, retry_count } =
+        fixture.store.begin(&request("m-1", 0), at(1)).await.unwrap()
     else {
         panic!("it has no attempt yet")
     };
     assert_eq!((attempt.number, retry_count), (1, 0));
     let record = fixture.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
-    assert_eq!((record.status, record.created_at), (Status::InProgress, Timestamp::from_millis(5)));
+    assert_eq!((record.status, record.created_at), (RecordStatus::InProgress, Timestamp::from_millis(5)));
     assert_eq!(record.metadata.page_source.text(), Some("<p>"), "until it is replaced");
     fixture.clear().await;
 }
@@ -175,13 +181,13 @@ async fn a_page_of_a_list_reads_no_further_documents() {
     let fixture = Fixture::new().await;
     for number in 0..200 {
         let url = format!("https://a.example/{number}");
-        fixture.store.begin(&Request { url, ..request("m-1", number) }, at(number)).await.unwrap();
+        fixture.store.begin(&RecordRequest { url, ..request("m-1", number) }, at(number)).await.unwrap();
     }
     let database = database(&fixture.options).await;
     // The profiler of the server records what each command has read.
     database.run_command(doc! { "profile": 2 }).await.unwrap();
-    let mut wanted = Wanted { limit: 10, ..Wanted::default() };
-    for status in [None, Some(Status::InProgress)] {
+    let mut wanted = RecordQuery { limit: 10, ..RecordQuery::default() };
+    for status in [None, Some(RecordStatus::InProgress)] {
         (wanted.status, wanted.after) = (status, None);
         for _ in 0..5 {
             wanted.after = fixture.store.list(&wanted).await.unwrap().next;
@@ -212,8 +218,8 @@ async fn confirmed_writes_survive_a_kill_of_the_server() {
     let options = options(&mongo.url());
     let store = MongoStore::open(options).await.unwrap();
     let begun = store.begin(&request("m-1", 0), at(1)).await.unwrap();
-    let Begun::Yours { attempt, .. } = begun else { panic!("{begun:?}") };
-    store.complete(&attempt, &Fetched::default(), at(2)).await.unwrap();
+    let BeginOutcome::Started { attempt, .. } = begun else { panic!("{begun:?}") };
+    store.complete(&attempt, &FetchedContent::default(), at(2)).await.unwrap();
     mongo.kill();
     mongo.resume();
     let begun = std::time::Instant::now();
@@ -224,5 +230,5 @@ async fn confirmed_writes_survive_a_kill_of_the_server() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };
-    assert_eq!(record.status, Status::Completed);
+    assert_eq!(record.status, RecordStatus::Completed);
 }

@@ -5,7 +5,7 @@
 
 mod harness;
 
-use crawlway_store_conformance::inventory::killed::{Told, work};
+use crawlway_store_conformance::inventory::kill::{KilledWorkers, work};
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use std::{io::Write, process::Command};
 
@@ -36,7 +36,7 @@ fn options(database: &str) -> MongoOptions {
 
 fn kill_many_times() {
     let options = harness::options(&crawlway_testkit::servers::mongodb());
-    let confirmed = Told::by_killed(KILLS, |from| {
+    let confirmed = KilledWorkers::kill_repeatedly(KILLS, |from| {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--child", &options.database, &from.to_string()]);
         child

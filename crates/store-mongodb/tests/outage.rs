@@ -5,7 +5,10 @@ mod harness;
 
 use crawlway_store::{
     StoreError, Timestamp, UrlRecords,
-    inventory::{Attempt, Begun, Ended, Fetched, MOST_TRIES, RecordId, Request, Status, Wanted},
+    inventory::{
+        Attempt, BeginOutcome, EndOutcome, FetchedContent, MAX_ATTEMPTS, RecordId, RecordQuery,
+        RecordRequest, RecordStatus,
+    },
 };
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use crawlway_testkit::{
@@ -15,8 +18,8 @@ use crawlway_testkit::{
 use harness::{database, options};
 use std::time::{Duration, Instant};
 
-fn request(number: u64) -> Request {
-    Request {
+fn request(number: u64) -> RecordRequest {
+    RecordRequest {
         url: "https://a.example/".to_owned(),
         message_id: format!("m-{number}"),
         requested_at: Timestamp::from_millis(number),
@@ -32,13 +35,13 @@ async fn calls_fail(store: &MongoStore) {
     let id = RecordId::of_url("https://a.example/");
     let attempt = Attempt { id, message_id: "m-1".to_owned(), number: 1 };
     let (request, fetched, wanted) =
-        (request(1), Fetched::default(), Wanted { limit: 1, ..Wanted::default() });
+        (request(1), FetchedContent::default(), RecordQuery { limit: 1, ..RecordQuery::default() });
     for _ in 0..3 {
         let begun = Instant::now();
         let (begin, complete, fail, get, list, counts, ready) = tokio::join!(
             store.begin(&request, now()),
             store.complete(&attempt, &fetched, now()),
-            store.fail(&attempt, "no", MOST_TRIES, now()),
+            store.fail(&attempt, "no", MAX_ATTEMPTS, now()),
             store.get(id),
             store.list(&wanted),
             store.counts(),
@@ -73,15 +76,15 @@ async fn wait_until_available(store: &MongoStore) {
 
 async fn completes(store: &MongoStore, number: u64) {
     let begun = store.begin(&request(number), now()).await.unwrap();
-    let Begun::Yours { attempt, .. } = begun else { panic!("{number} is newer: {begun:?}") };
-    let ended = store.complete(&attempt, &Fetched::default(), now()).await.unwrap();
-    assert_eq!(ended, Ended::As { status: Status::Completed, retry_count: 0 });
+    let BeginOutcome::Started { attempt, .. } = begun else { panic!("{number} is newer: {begun:?}") };
+    let ended = store.complete(&attempt, &FetchedContent::default(), now()).await.unwrap();
+    assert_eq!(ended, EndOutcome::Recorded { status: RecordStatus::Completed, retry_count: 0 });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_reconnects_after_a_kill() {
     let mut mongo = PrivateMongo::start();
-    let options = MongoOptions { answer_within: Duration::from_secs(1), ..options(&mongo.url()) };
+    let options = MongoOptions { call_timeout: Duration::from_secs(1), ..options(&mongo.url()) };
     let store = MongoStore::open(options).await.unwrap();
     for round in 1..3 {
         completes(&store, round * 10).await;
@@ -90,7 +93,11 @@ async fn the_store_reconnects_after_a_kill() {
         mongo.resume();
         wait_until_available(&store).await;
         let begun = store.begin(&request(round * 10), now()).await.unwrap();
-        assert_eq!(begun, Begun::Finished { status: Status::Completed, retry_count: 0 }, "nothing was lost");
+        assert_eq!(
+            begun,
+            BeginOutcome::AlreadyFinished { status: RecordStatus::Completed, retry_count: 0 },
+            "nothing was lost"
+        );
     }
 }
 
@@ -101,7 +108,7 @@ async fn survives(mode: Mode) {
     let direct = options(&server);
     let options = MongoOptions {
         url: server.replace(&place, &proxy.address().to_string()),
-        answer_within: Duration::from_millis(500),
+        call_timeout: Duration::from_millis(500),
         ..direct.clone()
     };
     let store = MongoStore::open(options).await.unwrap();
@@ -140,10 +147,10 @@ async fn a_stuck_connection_is_dropped() {
 async fn opening_waits_for_the_server() {
     let mut mongo = PrivateMongo::start();
     mongo.kill();
-    let good = MongoOptions { answer_within: Duration::from_secs(2), ..options(&mongo.url()) };
+    let good = MongoOptions { call_timeout: Duration::from_secs(2), ..options(&mongo.url()) };
     let brief = MongoOptions {
-        open_within: Duration::from_millis(300),
-        answer_within: Duration::from_millis(100),
+        open_timeout: Duration::from_millis(300),
+        call_timeout: Duration::from_millis(100),
         ..good.clone()
     };
     let error = MongoStore::open(brief).await.unwrap_err();

@@ -6,8 +6,8 @@
 #![allow(clippy::print_stdout, reason = "this is what it is for")]
 
 use crawlway_store::{
-    Gate, Group, Limits, Outcome, Policy, SeenUrls, Ticket, Turn,
-    seen::{Claim, Seen},
+    Group, RateLimitPolicy, RateLimiter, RateLimits, RequestOutcome, Reservation, SeenUrls, Ticket,
+    seen::{Claim, SeenUrl},
 };
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use std::{
@@ -26,7 +26,11 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let url = std::env::var("CRAWLWAY_TEST_REDIS")?;
     let prefix = format!("speed-{}", uuid::Uuid::now_v7());
     let store = RedisStore::connect(RedisOptions { prefix, ..RedisOptions::new(url) }).await?;
-    let limiter = Arc::new(store.gate(Policy { idle: Duration::ZERO, ..Policy::default() }).await?);
+    let limiter = Arc::new(
+        store
+            .rate_limiter(RateLimitPolicy { idle_ttl: Duration::ZERO, ..RateLimitPolicy::default() })
+            .await?,
+    );
     for callers in [1, 8, 64] {
         let limiter = limiter.clone();
         report("permits (reserve and finish)", callers, move |caller| permits(limiter.clone(), caller))
@@ -64,12 +68,14 @@ where
     Ok(())
 }
 
-async fn permits(limiter: Arc<dyn Gate>, caller: usize) -> Outcomes {
-    let (group, limits) = (Group::new(&format!("host-{caller}"))?, Limits::one_at_a_time(Duration::ZERO));
+async fn permits(limiter: Arc<dyn RateLimiter>, caller: usize) -> Outcomes {
+    let (group, limits) = (Group::new(&format!("host-{caller}"))?, RateLimits::one_at_a_time(Duration::ZERO));
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < DURATION {
-        if let Turn::Go(permit) = limiter.reserve(&group, Ticket::from_u128(done as u128), &limits).await? {
-            limiter.finish(&permit, Outcome::Success).await?;
+        if let Reservation::Granted(permit) =
+            limiter.reserve(&group, Ticket::from_u128(done as u128), &limits).await?
+        {
+            limiter.finish(&permit, RequestOutcome::Success).await?;
             done += 1;
         }
     }
@@ -92,8 +98,8 @@ async fn claims(store: RedisStore, caller: usize) -> Outcomes {
 async fn marks(store: RedisStore, caller: usize) -> Outcomes {
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < DURATION {
-        let mark = |n| Seen { url: url(caller, n), owner: "item".to_owned(), ttl: Duration::from_secs(5) };
-        let batch: Vec<Seen> = (done..done + 64).map(mark).collect();
+        let mark = |n| SeenUrl { url: url(caller, n), owner: "item".to_owned(), ttl: Duration::from_secs(5) };
+        let batch: Vec<SeenUrl> = (done..done + 64).map(mark).collect();
         store.mark(&batch).await?;
         done += batch.len();
     }

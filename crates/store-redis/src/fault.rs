@@ -1,6 +1,6 @@
 //! Errors of calls on the server, sorted by what a caller can do about them.
 
-use crawlway_store::{GateError, StoreError};
+use crawlway_store::{RateLimiterError, StoreError};
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -22,7 +22,7 @@ impl From<Fault> for StoreError {
     }
 }
 
-impl From<Fault> for GateError {
+impl From<Fault> for RateLimiterError {
     fn from(fault: Fault) -> Self {
         Self::Unavailable { detail: fault.to_string() }
     }

@@ -24,7 +24,7 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 pub(crate) struct Link {
     client: Client,
     connect_timeout: Duration,
-    answer_within: Duration,
+    call_timeout: Duration,
     state: Mutex<State>,
     /// Locked while a connection is being opened.
     connecting: tokio::sync::Mutex<()>,
@@ -56,11 +56,11 @@ impl Link {
                 "the Redis URL is invalid: {error}; use one such as `redis://user:password@host:6379/0`"
             ))
         })?;
-        let RedisOptions { connect_timeout, answer_within, .. } = *options;
+        let RedisOptions { connect_timeout, call_timeout, .. } = *options;
         Ok(Self {
             client,
             connect_timeout,
-            answer_within,
+            call_timeout,
             state: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
         })
@@ -83,7 +83,7 @@ impl Link {
     pub(crate) async fn send(&self, commands: &Pipeline, count: usize) -> Result<Vec<Value>, Fault> {
         let (number, mut connection) = self.connection().await?;
         let sent = connection.send_packed_commands(commands, 0, count);
-        let error = match tokio::time::timeout(self.answer_within, sent).await {
+        let error = match tokio::time::timeout(self.call_timeout, sent).await {
             Ok(Ok(answers)) => match answers.iter().find_map(read_only) {
                 None => return Ok(answers),
                 Some(error) => error,
@@ -92,7 +92,7 @@ impl Link {
                 return Err(Fault::Unavailable(format!("Redis at {}: {error}", self.address())));
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {:?}", self.answer_within),
+            Err(_) => format!("no answer within {:?}", self.call_timeout),
         };
         Err(self.drop_connection(number, &error))
     }

@@ -19,11 +19,11 @@ pub struct RedisOptions {
     /// scripts require. Processes with the same prefix share the seen URLs and the rate limiter.
     pub prefix: String,
     /// How long opening waits for an unavailable server.
-    pub open_within: Duration,
+    pub open_timeout: Duration,
     /// Timeout of connecting.
     pub connect_timeout: Duration,
     /// Timeout of a call.
-    pub answer_within: Duration,
+    pub call_timeout: Duration,
     /// The clock.
     pub clock: ClockSource,
 }
@@ -34,9 +34,9 @@ impl RedisOptions {
         Self {
             url: url.into(),
             prefix: "crawlway".to_owned(),
-            open_within: Duration::from_secs(30),
+            open_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
-            answer_within: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(5),
             clock: ClockSource::Server,
         }
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 use crawlway_store::{
     SeenUrls, StoreError, Timestamp,
-    seen::{Claim, Claimed, Seen},
+    seen::{Claim, ClaimOutcome, SeenUrl},
 };
 use redis::Value;
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ const BATCH_SIZE: usize = 256;
 
 #[async_trait::async_trait]
 impl SeenUrls for RedisStore {
-    async fn claim(&self, claims: &[Claim], ttl: Duration) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, claims: &[Claim], ttl: Duration) -> Result<Vec<ClaimOutcome>, StoreError> {
         let calls = claims.chunks(BATCH_SIZE).map(|claims| {
             let mut call = self.call("claim", claims.iter().map(|claim| &*claim.url));
             call.push(millis(ttl));
@@ -47,7 +47,7 @@ impl SeenUrls for RedisStore {
         Ok(claimed)
     }
 
-    async fn mark(&self, seen: &[Seen]) -> Result<(), StoreError> {
+    async fn mark(&self, seen: &[SeenUrl]) -> Result<(), StoreError> {
         let calls = seen.chunks(BATCH_SIZE).map(|seen| {
             let mut call = self.call("mark", seen.iter().map(|seen| &*seen.url));
             for seen in seen {
@@ -70,11 +70,11 @@ impl SeenUrls for RedisStore {
         Ok(())
     }
 
-    fn is_open_to_others(&self) -> bool {
+    fn allows_external_deletes(&self) -> bool {
         true
     }
 
-    async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
+    async fn contains(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
         let calls = urls.chunks(BATCH_SIZE).map(|urls| self.call("contains", urls.iter().map(|url| &**url)));
         let mut known = Vec::with_capacity(urls.len());
         for answer in self.ask(calls.collect()).await? {
@@ -96,7 +96,7 @@ impl SeenUrls for RedisStore {
     }
 
     /// Nothing to do, since keys have a TTL.
-    async fn sweep(&self, _max: usize) -> Result<u64, StoreError> {
+    async fn purge_expired(&self, _max: usize) -> Result<u64, StoreError> {
         Ok(0)
     }
 }
@@ -136,9 +136,9 @@ fn key(url: &str) -> String {
 }
 
 /// Outcome of a claim, from a value such as `c1763219345123,1763219045123:owner`; an empty value grants the claim.
-fn outcome(value: &str) -> Option<Claimed> {
+fn outcome(value: &str) -> Option<ClaimOutcome> {
     if value.is_empty() {
-        return Some(Claimed::Ours);
+        return Some(ClaimOutcome::Granted);
     }
     let (times, owner) = value.get(1..)?.split_once(':')?;
     // A number that is too large, written by another program, is the latest time.
@@ -153,8 +153,8 @@ fn outcome(value: &str) -> Option<Claimed> {
     let owner = owner.to_owned();
     match value.as_bytes()[0] {
         // An invalid value counts as a seen mark.
-        b's' | b'u' => Some(Claimed::Seen { owner, at, until }),
-        b'c' => Some(Claimed::Taken { owner, until }),
+        b's' | b'u' => Some(ClaimOutcome::Seen { owner, at, until }),
+        b'c' => Some(ClaimOutcome::Taken { owner, until }),
         _ => None,
     }
 }
@@ -169,11 +169,15 @@ mod tests {
         let owner = || "a:b".to_owned();
         let until = Timestamp::from_millis(17);
         let at = Some(Timestamp::from_millis(11));
-        assert_eq!(outcome("s17,11:a:b"), Some(Claimed::Seen { owner: owner(), at, until }));
-        assert_eq!(outcome("s17:a:b"), Some(Claimed::Seen { owner: owner(), at: None, until }));
-        assert_eq!(outcome("c17,11:a:b"), Some(Claimed::Taken { owner: owner(), until }));
-        let late = Some(Claimed::Taken { owner: "a".to_owned(), until: Timestamp::from_millis(u64::MAX) });
+        assert_eq!(outcome("s17,11:a:b"), Some(ClaimOutcome::Seen { owner: owner(), at, until }));
+        assert_eq!(outcome("s17:a:b"), Some(ClaimOutcome::Seen { owner: owner(), at: None, until }));
+        assert_eq!(outcome("c17,11:a:b"), Some(ClaimOutcome::Taken { owner: owner(), until }));
+        let late =
+            Some(ClaimOutcome::Taken { owner: "a".to_owned(), until: Timestamp::from_millis(u64::MAX) });
         assert_eq!(outcome("c99999999999999999999:a"), late);
-        assert_eq!((outcome(""), outcome("x17:a"), outcome("s17")), (Some(Claimed::Ours), None, None));
+        assert_eq!(
+            (outcome(""), outcome("x17:a"), outcome("s17")),
+            (Some(ClaimOutcome::Granted), None, None)
+        );
     }
 }

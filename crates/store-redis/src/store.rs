@@ -6,7 +6,7 @@ use crate::{
     rate_limiter::RedisRateLimiter,
     script::Script,
 };
-use crawlway_store::{GateError, Policy, StoreError};
+use crawlway_store::{RateLimitPolicy, RateLimiterError, StoreError};
 use std::sync::Arc;
 
 /// Store on a Redis server. Clones share one connection.
@@ -28,13 +28,13 @@ impl RedisStore {
         options.check()?;
         let prefix = options.prefix.clone();
         let link = Link::new(&options)?;
-        link.open(options.open_within).await?;
+        link.open(options.open_timeout).await?;
         let seen = Script::new(&prefix, &[include_str!("seen.lua")]);
         Ok(Self(Arc::new(Shared { link, clock: options.clock, seen, prefix })))
     }
 
     /// The rate limiter on this store. All processes with the same prefix share it, and should have the same policy.
-    pub async fn gate(&self, policy: Policy) -> Result<RedisRateLimiter, GateError> {
+    pub async fn rate_limiter(&self, policy: RateLimitPolicy) -> Result<RedisRateLimiter, RateLimiterError> {
         RedisRateLimiter::open(self.clone(), policy).await
     }
 }

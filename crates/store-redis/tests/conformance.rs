@@ -6,12 +6,12 @@ mod manual_clock {
     use crate::harness::RedisHarness;
 
     crawlway_store_conformance::seen!(RedisHarness::manual());
-    crawlway_store_conformance::gate!(RedisHarness::manual());
+    crawlway_store_conformance::rate_limiter!(RedisHarness::manual());
 }
 
 mod server_clock {
     use crate::harness::RedisHarness;
 
     crawlway_store_conformance::seen!(RedisHarness::server());
-    crawlway_store_conformance::gate!(RedisHarness::server());
+    crawlway_store_conformance::rate_limiter!(RedisHarness::server());
 }

@@ -5,7 +5,7 @@ mod harness;
 
 use crawlway_store::{
     SeenUrls, Timestamp,
-    seen::{Claim, Claimed},
+    seen::{Claim, ClaimOutcome},
 };
 use crawlway_store_redis::RedisStore;
 use crawlway_testkit::servers;
@@ -47,11 +47,11 @@ async fn invalid_values_affect_their_own_urls_only_and_are_replaced_when_they_ex
     let claimed = store.claim(&claims, CLAIM_TTL).await.unwrap();
     for (number, claimed) in claimed.iter().enumerate() {
         match claimed {
-            Claimed::Seen { until, .. } if number < 6 => {
+            ClaimOutcome::Seen { until, .. } if number < 6 => {
                 assert!(*until <= Timestamp::now() + CLAIM_TTL && *until >= before, "{number}: {claimed:?}");
             }
-            Claimed::Seen { .. } if number == 6 => {}
-            Claimed::Ours if number > 6 => {}
+            ClaimOutcome::Seen { .. } if number == 6 => {}
+            ClaimOutcome::Granted if number > 6 => {}
             other => panic!("{}: {other:?}", urls[number]),
         }
     }
@@ -61,18 +61,21 @@ async fn invalid_values_affect_their_own_urls_only_and_are_replaced_when_they_ex
         assert!((1..=300_000).contains(&left), "a key without a TTL gets one: {left} ms");
     }
     let begun = Timestamp::now();
-    while store.claim(&claims[6..7], CLAIM_TTL).await.unwrap() != [Claimed::Ours] {
+    while store.claim(&claims[6..7], CLAIM_TTL).await.unwrap() != [ClaimOutcome::Granted] {
         assert!(Timestamp::now().since(begun) < Duration::from_secs(60), "an expired value is replaced");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let fresh = Claim { max_age: Duration::ZERO, ..Claim::new(&urls[2], "one") };
     assert_eq!(
         store.claim(&[fresh], CLAIM_TTL).await.unwrap(),
-        [Claimed::Ours],
+        [ClaimOutcome::Granted],
         "a claim that ignores marks replaces it"
     );
     // The other calls accept them too.
     store.release(&claims).await.unwrap();
     assert_eq!(store.forget(&urls[..2]).await, Ok(2));
-    assert_eq!(store.claim(&claims[..2], CLAIM_TTL).await.unwrap(), [Claimed::Ours, Claimed::Ours]);
+    assert_eq!(
+        store.claim(&claims[..2], CLAIM_TTL).await.unwrap(),
+        [ClaimOutcome::Granted, ClaimOutcome::Granted]
+    );
 }

@@ -4,8 +4,8 @@
 mod harness;
 
 use crawlway_store::{
-    Gate, GateError, Group, Limits, Outcome, Permit, Policy, SeenUrls, StoreError, Ticket, Timestamp,
-    seen::Claim,
+    Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome, SeenUrls,
+    StoreError, Ticket, Timestamp, seen::Claim,
 };
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use crawlway_testkit::{
@@ -20,21 +20,22 @@ fn claims() -> [Claim; 1] {
 }
 
 /// Expects every call to fail as unavailable, and within a bounded time.
-async fn calls_fail(store: &RedisStore, limiter: &dyn Gate) {
+async fn calls_fail(store: &RedisStore, limiter: &dyn RateLimiter) {
     let group = Group::new("a").unwrap();
     let permit = Permit { group: group.clone(), id: 1, until: Timestamp::now() };
     let claims = claims();
     for round in 0..5 {
         let begun = Instant::now();
-        let (limits, ticket) = (Limits::one_at_a_time(Duration::ZERO), Ticket::from_u128(round));
-        let unavailable =
-            |answer: GateError| assert!(matches!(answer, GateError::Unavailable { .. }), "{answer:?}");
+        let (limits, ticket) = (RateLimits::one_at_a_time(Duration::ZERO), Ticket::from_u128(round));
+        let unavailable = |answer: RateLimiterError| {
+            assert!(matches!(answer, RateLimiterError::Unavailable { .. }), "{answer:?}")
+        };
         // Concurrent calls share one attempt to connect.
         let (claimed, reserved, finished, left, extended) = tokio::join!(
             store.claim(&claims, Duration::from_secs(1)),
             limiter.reserve(&group, ticket, &limits),
-            limiter.finish(&permit, Outcome::Success),
-            limiter.leave(&group, ticket),
+            limiter.finish(&permit, RequestOutcome::Success),
+            limiter.cancel(&group, ticket),
             limiter.extend(std::slice::from_ref(&permit)),
         );
         assert!(matches!(claimed, Err(StoreError::Unavailable { .. })), "{claimed:?}");
@@ -61,13 +62,13 @@ async fn wait_until_available(store: &RedisStore) {
 async fn the_store_reconnects_after_a_kill() {
     let mut redis = PrivateRedis::start(Keeps::Nothing);
     let store = RedisStore::connect(options(&redis.url())).await.unwrap();
-    let limiter = store.gate(Policy::default()).await.unwrap();
+    let limiter = store.rate_limiter(RateLimitPolicy::default()).await.unwrap();
     for _ in 0..2 {
         redis.kill();
         calls_fail(&store, &limiter).await;
         redis.resume();
         wait_until_available(&store).await;
-        limiter.tracked().await.unwrap();
+        limiter.tracked_groups().await.unwrap();
     }
 }
 
@@ -76,23 +77,23 @@ async fn survives(mode: Mode) {
     let proxy = Proxy::before(server.trim_start_matches("redis://").to_owned()).await;
     let timeout = Duration::from_millis(500);
     let options = RedisOptions {
-        answer_within: timeout,
+        call_timeout: timeout,
         connect_timeout: timeout,
         ..options(&format!("redis://{}", proxy.address()))
     };
     let store = RedisStore::connect(options).await.unwrap();
-    let limiter = store.gate(Policy::default()).await.unwrap();
+    let limiter = store.rate_limiter(RateLimitPolicy::default()).await.unwrap();
     for _ in 0..2 {
         proxy.set(mode);
         // Data in transit through the proxy may still arrive.
         let begun = Instant::now();
-        while limiter.tracked().await.is_ok() {
+        while limiter.tracked_groups().await.is_ok() {
             assert!(begun.elapsed() < Duration::from_secs(30), "the proxy passes everything");
         }
         calls_fail(&store, &limiter).await;
         proxy.set(Mode::Up);
         wait_until_available(&store).await;
-        limiter.tracked().await.unwrap();
+        limiter.tracked_groups().await.unwrap();
     }
 }
 
@@ -115,13 +116,13 @@ async fn a_stuck_connection_is_dropped() {
 async fn a_replica_counts_as_unavailable() {
     let redis = PrivateRedis::start(Keeps::Nothing);
     let store = RedisStore::connect(options(&redis.url())).await.unwrap();
-    let limiter = store.gate(Policy::default()).await.unwrap();
+    let limiter = store.rate_limiter(RateLimitPolicy::default()).await.unwrap();
     assert!(redis.ask("REPLICAOF 127.0.0.1 1").unwrap().starts_with("+OK"));
     let before = connections(&redis);
     calls_fail(&store, &limiter).await;
     assert!(redis.ask("REPLICAOF NO ONE").unwrap().starts_with("+OK"));
     wait_until_available(&store).await;
-    limiter.tracked().await.unwrap();
+    limiter.tracked_groups().await.unwrap();
     // The name may resolve to another server, so that each attempt connects again; two connections are the test's own.
     let new = connections(&redis) - before;
     assert!(new > 2, "{new} connections were made");
@@ -138,7 +139,7 @@ fn connections(redis: &PrivateRedis) -> u32 {
 async fn opening_waits_for_the_server() {
     let mut redis = PrivateRedis::start(Keeps::Nothing);
     redis.kill();
-    let brief = RedisOptions { open_within: Duration::from_millis(200), ..options(&redis.url()) };
+    let brief = RedisOptions { open_timeout: Duration::from_millis(200), ..options(&redis.url()) };
     match RedisStore::connect(brief).await {
         Err(StoreError::Unavailable { detail }) => {
             assert!(detail.contains(&format!("127.0.0.1:{}", redis.port())), "{detail}");

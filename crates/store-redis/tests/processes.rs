@@ -7,7 +7,9 @@
 
 mod harness;
 
-use crawlway_store::{Gate, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn};
+use crawlway_store::{
+    Group, Permit, RateLimitPolicy, RateLimiter, RateLimits, RequestOutcome, Reservation, Ticket, Timestamp,
+};
 use crawlway_store_redis::{RedisOptions, RedisRateLimiter, RedisStore};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -19,8 +21,8 @@ const ROLE: &str = "CRAWLWAY_TEST_ROLE";
 const PREFIX: &str = "CRAWLWAY_TEST_PREFIX";
 const PROCESSES: usize = 4;
 const REQUESTS: usize = 12;
-const SEQUENTIAL: Limits = Limits::one_at_a_time(Duration::from_millis(60));
-const THREE: Limits = Limits { in_flight: 3, gap: Duration::from_millis(25) };
+const SEQUENTIAL: RateLimits = RateLimits::one_at_a_time(Duration::from_millis(60));
+const THREE: RateLimits = RateLimits { concurrency: 3, min_delay: Duration::from_millis(25) };
 
 /// Lease of the process that is killed, so that its permit is free soon.
 const SHORT_LEASE: Duration = Duration::from_secs(3);
@@ -32,20 +34,20 @@ fn group() -> Group {
 }
 
 async fn open(prefix: &str, lease: Duration) -> RedisRateLimiter {
-    let policy = Policy { lease, ..Policy::default() };
+    let policy = RateLimitPolicy { lease, ..RateLimitPolicy::default() };
     let options =
         RedisOptions { prefix: prefix.to_owned(), ..RedisOptions::new(crawlway_testkit::servers::redis()) };
-    RedisStore::connect(options).await.unwrap().gate(policy).await.unwrap()
+    RedisStore::connect(options).await.unwrap().rate_limiter(policy).await.unwrap()
 }
 
 /// Waits for a permit. Returns the time of the successful call too.
-async fn acquire(limiter: &RedisRateLimiter, limits: &Limits) -> (u64, Permit) {
+async fn acquire(limiter: &RedisRateLimiter, limits: &RateLimits) -> (u64, Permit) {
     let ticket = Ticket::from_u128(uuid::Uuid::now_v7().as_u128());
     loop {
         let asked = now();
         match limiter.reserve(&group(), ticket, limits).await.unwrap() {
-            Turn::Go(permit) => return (asked, permit),
-            Turn::NotBefore { at, .. } => tokio::time::sleep(at.since(Timestamp::now())).await,
+            Reservation::Granted(permit) => return (asked, permit),
+            Reservation::NotBefore { at, .. } => tokio::time::sleep(at.since(Timestamp::now())).await,
         }
     }
 }
@@ -59,14 +61,14 @@ fn report(line: &str) {
     std::io::stdout().flush().unwrap();
 }
 
-async fn work(prefix: &str, limits: &Limits) {
+async fn work(prefix: &str, limits: &RateLimits) {
     let limiter = open(prefix, LONG_LEASE).await;
     for request in 0..REQUESTS {
         let (asked, permit) = acquire(&limiter, limits).await;
         let started = now();
         tokio::time::sleep(Duration::from_millis(7 * (request as u64 % 4))).await;
         let (granted, ended) = ((permit.until - LONG_LEASE).as_millis(), now());
-        limiter.finish(&permit, Outcome::Success).await.unwrap();
+        limiter.finish(&permit, RequestOutcome::Success).await.unwrap();
         assert!((asked..=started).contains(&granted), "{granted} is not from {asked} to {started}");
         report(&format!("{granted} {started} {ended}"));
     }
@@ -116,7 +118,7 @@ fn minimum_delay_at_a_concurrency_of_one_also_after_a_kill() {
     holder.wait().unwrap();
     let until: u64 = until.trim().parse().unwrap();
     let requests = requests("sequential", &prefix);
-    let min_delay = u64::try_from(SEQUENTIAL.gap.as_millis()).unwrap();
+    let min_delay = u64::try_from(SEQUENTIAL.min_delay.as_millis()).unwrap();
     let mut last_end = until;
     for [_, started, ended] in requests {
         assert!(started >= last_end + min_delay, "{started} is not {min_delay} ms after {last_end}");
@@ -127,7 +129,7 @@ fn minimum_delay_at_a_concurrency_of_one_also_after_a_kill() {
 fn minimum_delay_at_a_concurrency_of_three() {
     let prefix = format!("test-{}", uuid::Uuid::now_v7());
     let requests = requests("three", &prefix);
-    let min_delay = u64::try_from(THREE.gap.as_millis()).unwrap();
+    let min_delay = u64::try_from(THREE.min_delay.as_millis()).unwrap();
     for pair in requests.windows(2) {
         assert!(pair[1][0] >= pair[0][0] + min_delay, "{pair:?} are not {min_delay} ms apart");
     }

@@ -7,11 +7,11 @@
 )]
 
 use crawlway_store::{
-    End, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
-    frontier::{CrawlId, Ending, NewCrawl, NewUrl, PageFacts},
-    seen::{Claim, Seen},
+    AttemptEnd, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
+    frontier::{CrawlId, NewCrawl, NewUrl, PageFacts, UrlVerdict},
+    seen::{Claim, SeenUrl},
 };
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use std::time::{Duration, Instant};
 
 /// Calls measured at each size.
@@ -33,8 +33,8 @@ async fn main() {
     let (known, batch, hosts) = (number(0, 1_000_000), number(1, 128), number(2, 1000));
     let folder = tempfile::tempdir().unwrap();
     let place = match arguments.get(3) {
-        Some(address) => Place::Postgres(address.clone()),
-        None => Place::Sqlite(folder.path().join("store.db")),
+        Some(address) => Database::Postgres(address.clone()),
+        None => Database::Sqlite(folder.path().join("store.db")),
     };
     let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();
     let crawl = CrawlId::new(&format!("speed-{}", Timestamp::now().as_millis())).unwrap();
@@ -77,14 +77,14 @@ impl Bench {
         let begun = Instant::now();
         let mut many = 0;
         while many < MEASURED {
-            let taken = self.store.next(self.batch, 2).await.unwrap();
+            let taken = self.store.claim_next(self.batch, 2).await.unwrap();
             assert!(!taken.is_empty(), "hosts do not rest here");
             many += taken.len();
             let facts = PageFacts { fetched: true, ..PageFacts::default() };
-            let ending = || Ending::Done {
+            let ending = || UrlVerdict::Done {
                 outcome: "published".to_owned(),
                 facts: facts.clone(),
-                rest: Duration::ZERO,
+                host_delay: Duration::ZERO,
             };
             let endings: Vec<_> = taken.iter().map(|taken| (taken.receipt, ending())).collect();
             self.store.settle(&endings).await.unwrap();
@@ -98,8 +98,11 @@ impl Bench {
                 .map(|n| Claim::new(self.url(self.added + n).url, owner.clone()))
                 .collect();
             self.store.claim(&claims, Duration::from_secs(60)).await.unwrap();
-            let seen =
-                |claim: Claim| Seen { url: claim.url, owner: claim.owner, ttl: Duration::from_secs(86_400) };
+            let seen = |claim: Claim| SeenUrl {
+                url: claim.url,
+                owner: claim.owner,
+                ttl: Duration::from_secs(86_400),
+            };
             self.store.mark(&claims.into_iter().map(seen).collect::<Vec<_>>()).await.unwrap();
         }
         report("claim + mark", begun);
@@ -107,7 +110,7 @@ impl Bench {
         let begun = Instant::now();
         for from in (0..MEASURED).step_by(self.batch) {
             let entries: Vec<TrailEntry> = (from..from + self.batch).map(|n| self.entry(n)).collect();
-            self.store.record(&entries).await.unwrap();
+            self.store.append(&entries).await.unwrap();
         }
         report("record (2 entries an item)", begun);
     }
@@ -127,8 +130,8 @@ impl Bench {
             depth: 3,
             chain: 1,
             found_on: Some(item(n / 20)),
-            insist: false,
-            in_any_case: false,
+            ignore_canonical: false,
+            ignore_limit: false,
             budget: None,
         }
     }
@@ -140,7 +143,7 @@ impl Bench {
             flow: "search".to_owned(),
             stage: if n.is_multiple_of(2) { "crawl" } else { "index" }.to_owned(),
             at: Timestamp::now(),
-            end: if n.is_multiple_of(2) { End::Passed } else { End::Done },
+            end: if n.is_multiple_of(2) { AttemptEnd::Passed } else { AttemptEnd::Done },
             outcome: "published".to_owned(),
             attempt: 1,
             took_ms: 12,

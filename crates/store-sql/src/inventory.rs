@@ -10,8 +10,9 @@ use crate::{
 use crawlway_store::{
     StoreError, Timestamp, UrlRecords,
     inventory::{
-        Attempt, Begun, Counts, Ended, Fetched, Listed, Metadata, PageSource, Processing, Record, RecordId,
-        Request, Status, Wanted, Work, error_text,
+        Attempt, BeginOutcome, EndOutcome, FetchedContent, InventoryRecord, LatestAttempt, Metadata,
+        PageSource, Processing, RecordId, RecordPage, RecordQuery, RecordRequest, RecordStatus, StatusCounts,
+        sanitize_error,
     },
 };
 use serde_json::{Map, Value};
@@ -26,29 +27,29 @@ macro_rules! columns {
 
 #[async_trait::async_trait]
 impl UrlRecords for SqlStore {
-    async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Result<(), StoreError> {
+    async fn mark_queued(&self, requests: &[RecordRequest], now: Timestamp) -> Result<(), StoreError> {
         let mut queued = Vec::with_capacity(requests.len());
         for request in requests {
-            queued.push((RecordId::of_url(&request.url).to_string(), request.storable(now)?));
+            queued.push((RecordId::of_url(&request.url).to_string(), request.sanitized(now)?));
         }
         // In the order of ids, against deadlocks between gateways.
         queued.sort_by(|(one, _), (other, _)| one.cmp(other));
         transact!(self, tx, mark_queued(tx, &queued, millis(now)))
     }
 
-    async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError> {
+    async fn begin(&self, request: &RecordRequest, now: Timestamp) -> Result<BeginOutcome, StoreError> {
         let id = RecordId::of_url(&request.url);
-        let request = request.storable(now)?;
+        let request = request.sanitized(now)?;
         transact!(self, tx, begin(tx, id, &request, millis(now)))
     }
 
     async fn complete(
         &self,
         attempt: &Attempt,
-        fetched: &Fetched,
+        fetched: &FetchedContent,
         now: Timestamp,
-    ) -> Result<Ended, StoreError> {
-        let fetched = fetched.storable()?;
+    ) -> Result<EndOutcome, StoreError> {
+        let fetched = fetched.sanitized()?;
         let texts = Texts::of(&fetched)?;
         transact!(Durability::PowerLoss, self, tx, complete(tx, attempt, &texts, millis(now)))
     }
@@ -59,12 +60,12 @@ impl UrlRecords for SqlStore {
         error: &str,
         max_attempts: u32,
         now: Timestamp,
-    ) -> Result<Ended, StoreError> {
-        let error = error_text(error);
+    ) -> Result<EndOutcome, StoreError> {
+        let error = sanitize_error(error);
         transact!(Durability::PowerLoss, self, tx, fail(tx, attempt, &error, max_attempts, millis(now)))
     }
 
-    async fn get(&self, id: RecordId) -> Result<Option<Record>, StoreError> {
+    async fn get(&self, id: RecordId) -> Result<Option<InventoryRecord>, StoreError> {
         static GET: Sql = Sql::new(concat!(
             "SELECT ",
             columns!(),
@@ -75,10 +76,10 @@ impl UrlRecords for SqlStore {
         Ok(rows.first().map(|row| record(row, true)).transpose()?)
     }
 
-    async fn list(&self, wanted: &Wanted) -> Result<Listed, StoreError> {
-        let most = wanted.page();
+    async fn list(&self, wanted: &RecordQuery) -> Result<RecordPage, StoreError> {
+        let most = wanted.page_size();
         if most == 0 {
-            return Ok(Listed { records: vec![], next: None });
+            return Ok(RecordPage { records: vec![], next: None });
         }
         let (before, before_id) = bound(wanted);
         let rows = read!(self, tx, async {
@@ -91,14 +92,14 @@ impl UrlRecords for SqlStore {
             args.extend(wanted.status.map(|status| Arg::Text(status.as_str())));
             tx.run(list_statement(wanted), args).await
         })?;
-        let records: Result<Vec<Record>, Fault> =
+        let records: Result<Vec<InventoryRecord>, Fault> =
             rows.iter().map(|row| record(row, wanted.with_source)).collect();
-        Ok(Listed::page(records?, most))
+        Ok(RecordPage::from_rows(records?, most))
     }
 
-    async fn counts(&self) -> Result<Counts, StoreError> {
+    async fn counts(&self) -> Result<StatusCounts, StoreError> {
         static COUNT: Sql = Sql::new("SELECT status, count(*) FROM url_records GROUP BY status");
-        let mut counts = Counts::default();
+        let mut counts = StatusCounts::default();
         for row in read!(self, tx, tx.run(&COUNT, vec![]))? {
             counts.add(status(&row, 0)?, row.count(1)?);
         }
@@ -111,7 +112,7 @@ impl UrlRecords for SqlStore {
     }
 }
 
-async fn mark_queued(tx: &mut Tx, queued: &[(String, Request)], now: i64) -> Result<(), Fault> {
+async fn mark_queued(tx: &mut Tx, queued: &[(String, RecordRequest)], now: i64) -> Result<(), Fault> {
     // The id decides first: a worker with a slow clock may have stored an earlier time for the same message.
     static QUEUE: Sql = Sql::new(
         "INSERT INTO url_records
@@ -134,8 +135,8 @@ async fn mark_queued(tx: &mut Tx, queued: &[(String, Request)], now: i64) -> Res
     Ok(())
 }
 
-fn request_args<'a>(key: &'a str, request: &'a Request, now: i64) -> Vec<Arg<'a>> {
-    let Request { url, message_id, requested_at } = request;
+fn request_args<'a>(key: &'a str, request: &'a RecordRequest, now: i64) -> Vec<Arg<'a>> {
+    let RecordRequest { url, message_id, requested_at } = request;
     vec![
         Arg::Text(key),
         Arg::Text(url),
@@ -145,7 +146,7 @@ fn request_args<'a>(key: &'a str, request: &'a Request, now: i64) -> Vec<Arg<'a>
     ]
 }
 
-async fn begin(tx: &mut Tx, id: RecordId, request: &Request, now: i64) -> Result<Begun, Fault> {
+async fn begin(tx: &mut Tx, id: RecordId, request: &RecordRequest, now: i64) -> Result<BeginOutcome, Fault> {
     // Returns the row if it was inserted or updated.
     static BEGIN: Sql = Sql::new(
         "INSERT INTO url_records
@@ -173,20 +174,20 @@ async fn begin(tx: &mut Tx, id: RecordId, request: &Request, now: i64) -> Result
     let message_id = &request.message_id;
     if let Some(row) = tx.run(&BEGIN, request_args(&key, request, now)).await?.first() {
         let attempt = Attempt { id, message_id: message_id.clone(), number: row.count(0)? };
-        return Ok(Begun::Yours { attempt, retry_count: row.small(1)? });
+        return Ok(BeginOutcome::Started { attempt, retry_count: row.small(1)? });
     }
     // On PostgreSQL the upsert has locked the row that it did not change, so this reads the same version.
     let Some(current) = current(tx, &key).await? else {
         return Err(Fault::Conflict("a record was deleted while it was begun".to_owned()));
     };
     Ok(if current.message_id == *message_id {
-        Begun::Finished { status: current.status, retry_count: current.retry_count }
+        BeginOutcome::AlreadyFinished { status: current.status, retry_count: current.retry_count }
     } else {
-        Begun::Superseded { by: current.message_id }
+        BeginOutcome::Superseded { by: current.message_id }
     })
 }
 
-async fn complete(tx: &mut Tx, attempt: &Attempt, texts: &Texts<'_>, now: i64) -> Result<Ended, Fault> {
+async fn complete(tx: &mut Tx, attempt: &Attempt, texts: &Texts<'_>, now: i64) -> Result<EndOutcome, Fault> {
     static COMPLETE: Sql = Sql::new(
         "UPDATE url_records SET status = 'COMPLETED', error_message = NULL, updated_at = $4,
              headers = $5, cookies = $6, additional_details = $7
@@ -214,7 +215,7 @@ async fn complete(tx: &mut Tx, attempt: &Attempt, texts: &Texts<'_>, now: i64) -
         Some(source) => tx.run(&KEEP, vec![Arg::Text(&key), Arg::Text(source)]).await?,
         None => tx.run(&FORGET, vec![Arg::Text(&key)]).await?,
     };
-    Ok(Ended::As { status: Status::Completed, retry_count: row.small(0)? })
+    Ok(EndOutcome::Recorded { status: RecordStatus::Completed, retry_count: row.small(0)? })
 }
 
 async fn fail(
@@ -223,7 +224,7 @@ async fn fail(
     error: &str,
     max_attempts: u32,
     now: i64,
-) -> Result<Ended, Fault> {
+) -> Result<EndOutcome, Fault> {
     static FAIL: Sql = Sql::new(
         "UPDATE url_records SET retry_count = retry_count + 1, error_message = $4, updated_at = $5,
              status = CASE WHEN retry_count + 1 < $6 THEN 'FAILED_RETRYABLE' ELSE 'FAILED_PERMANENT' END
@@ -241,21 +242,21 @@ async fn fail(
     ];
     let rows = tx.run(&FAIL, args).await?;
     let Some(row) = rows.first() else { return not_ended(tx, attempt, &key).await };
-    Ok(Ended::As { status: status(row, 0)?, retry_count: row.small(1)? })
+    Ok(EndOutcome::Recorded { status: status(row, 0)?, retry_count: row.small(1)? })
 }
 
 /// Answer for an attempt that could not be ended.
-async fn not_ended(tx: &mut Tx, attempt: &Attempt, key: &str) -> Result<Ended, Fault> {
-    let Some(current) = current(tx, key).await? else { return Ok(Ended::Lost) };
+async fn not_ended(tx: &mut Tx, attempt: &Attempt, key: &str) -> Result<EndOutcome, Fault> {
+    let Some(current) = current(tx, key).await? else { return Ok(EndOutcome::NotFound) };
     if current.message_id != attempt.message_id || current.attempt != attempt.number {
-        return Ok(Ended::Overtaken);
+        return Ok(EndOutcome::Fenced);
     }
-    Ok(Ended::As { status: current.status, retry_count: current.retry_count })
+    Ok(EndOutcome::Recorded { status: current.status, retry_count: current.retry_count })
 }
 
 /// Current attempt at a record.
 struct CurrentAttempt {
-    status: Status,
+    status: RecordStatus,
     retry_count: u32,
     message_id: String,
     attempt: u64,
@@ -278,7 +279,7 @@ async fn current(tx: &mut Tx, key: &str) -> Result<Option<CurrentAttempt>, Fault
 }
 
 /// Exclusive upper bound of a page: time and id.
-fn bound(wanted: &Wanted) -> (i64, String) {
+fn bound(wanted: &RecordQuery) -> (i64, String) {
     // After and before every id, which is hexadecimal.
     const LAST: &str = "g";
     const FIRST: &str = "";
@@ -287,7 +288,7 @@ fn bound(wanted: &Wanted) -> (i64, String) {
     after.into_iter().chain(to).min().unwrap_or_else(|| (i64::MAX, LAST.to_owned()))
 }
 
-fn list_statement(wanted: &Wanted) -> &'static Sql {
+fn list_statement(wanted: &RecordQuery) -> &'static Sql {
     macro_rules! list {
         ($source:literal, $join:literal, $status:literal) => {{
             static LIST: Sql = Sql::new(concat!(
@@ -322,7 +323,7 @@ struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn of(fetched: &'a Fetched) -> Result<Self, StoreError> {
+    fn of(fetched: &'a FetchedContent) -> Result<Self, StoreError> {
         let text = |object: &Map<String, Value>| {
             serde_json::to_string(object).map_err(|error| StoreError::Invalid {
                 problem: format!("the record cannot be written as JSON: {error}"),
@@ -338,10 +339,10 @@ impl<'a> Texts<'a> {
     }
 }
 
-fn record(row: &Row, with_source: bool) -> Result<Record, Fault> {
-    let page_source = if with_source { row.opt_text(14)?.into() } else { PageSource::LeftOut };
+fn record(row: &Row, with_source: bool) -> Result<InventoryRecord, Fault> {
+    let page_source = if with_source { row.opt_text(14)?.into() } else { PageSource::Omitted };
     let id = row.text(0)?;
-    Ok(Record {
+    Ok(InventoryRecord {
         id: id.parse().map_err(|error| Fault::Failed(format!("a record is damaged: {error}")))?,
         url: row.text(1)?,
         status: status(row, 2)?,
@@ -352,7 +353,7 @@ fn record(row: &Row, with_source: bool) -> Result<Record, Fault> {
             last_attempt_at: row.opt_int(4)?.map(timestamp),
         },
         additional_details: object(row, 13)?,
-        work: Some(Work {
+        latest_attempt: Some(LatestAttempt {
             message_id: row.text(7)?,
             requested_at: timestamp(row.int(8)?),
             attempt: row.count(9)?,
@@ -362,9 +363,10 @@ fn record(row: &Row, with_source: bool) -> Result<Record, Fault> {
     })
 }
 
-fn status(row: &Row, place: usize) -> Result<Status, Fault> {
+fn status(row: &Row, place: usize) -> Result<RecordStatus, Fault> {
     let word = row.text(place)?;
-    Status::from_word(&word).ok_or_else(|| Fault::Failed(format!("a record has the unknown status `{word}`")))
+    RecordStatus::from_name(&word)
+        .ok_or_else(|| Fault::Failed(format!("a record has the unknown status `{word}`")))
 }
 
 fn object(row: &Row, place: usize) -> Result<Option<Map<String, Value>>, Fault> {

@@ -17,8 +17,8 @@
 //! latest ones, in order. Lost commits only cost repeated work: URLs are fetched again (a page's links are added before
 //! the page is settled), and claims, marks of seen URLs and trail entries may be missing.
 //!
-//! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `set_terms`,
-//! `rename_crawl`, `delete_crawl`, `reopen`, `insist`, `replay`, `drop_dead`, `alone`, `forget`, `add` of new seeds, and the
+//! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `update_settings`,
+//! `rename_crawl`, `delete_crawl`, `reopen`, `insist`, `replay`, `drop_dead_letters`, `alone`, `forget`, `add` of new seeds, and the
 //! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next.
 //!
 //! Texts are stored unchanged, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
@@ -27,8 +27,6 @@ mod clock_step;
 mod dialect;
 mod fault;
 mod frontier;
-#[cfg(feature = "postgresql")]
-mod gate;
 mod inventory;
 mod key;
 mod key_cache;
@@ -39,15 +37,17 @@ mod migrate;
 mod options;
 #[cfg(feature = "postgresql")]
 mod pages;
+#[cfg(feature = "postgresql")]
+mod rate_limiter;
 mod rows;
 mod seen;
 mod store;
 mod time;
 mod trails;
 
+pub use options::{Database, SqlOptions};
 #[cfg(feature = "postgresql")]
-pub use gate::SqlGate;
-pub use options::{Place, SqlOptions};
+pub use pages::SqlPageIndex;
 #[cfg(feature = "postgresql")]
-pub use pages::SqlPages;
+pub use rate_limiter::SqlRateLimiter;
 pub use store::SqlStore;

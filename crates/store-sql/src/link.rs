@@ -39,7 +39,7 @@ pub(crate) struct Writer {
     slot: Slot,
     /// Whether the schema is migrated; the key index is read from its tables.
     has_tables: Arc<AtomicBool>,
-    keys_at_once: usize,
+    key_batch: usize,
 }
 
 type Slot = Arc<Mutex<Option<WriteConnection>>>;
@@ -56,8 +56,8 @@ pub(crate) struct WriteConnection {
 }
 
 impl Writer {
-    pub(crate) fn new(options: SqliteConnectOptions, keys_at_once: usize) -> Self {
-        Self { options, slot: Arc::default(), has_tables: Arc::default(), keys_at_once }
+    pub(crate) fn new(options: SqliteConnectOptions, key_batch: usize) -> Self {
+        Self { options, slot: Arc::default(), has_tables: Arc::default(), key_batch }
     }
 
     /// To be called once the schema is migrated.
@@ -84,7 +84,7 @@ impl Writer {
         }
         if writing.keys.is_none() && self.has_tables.load(Ordering::Relaxed) {
             keys::attach(&mut writing.connection).await?;
-            writing.keys = Some(KeyIndex::new(self.keys_at_once));
+            writing.keys = Some(KeyIndex::new(self.key_batch));
         }
         *slot = Some(writing);
         Ok(Link::Writer(slot))
@@ -124,7 +124,7 @@ pub(crate) enum Arg<'a> {
 pub(crate) struct Tx {
     link: Option<Link>,
     #[cfg_attr(not(feature = "postgresql"), expect(dead_code, reason = "SQLite always answers"))]
-    answer_within: Duration,
+    call_timeout: Duration,
     /// Whether the connection can be reused in its present state.
     clean: bool,
     durability: Durability,
@@ -165,7 +165,7 @@ impl Tx {
     /// Begins a transaction that may write.
     pub(crate) async fn begin(
         link: Link,
-        answer_within: Duration,
+        call_timeout: Duration,
         durability: Durability,
     ) -> Result<Self, Fault> {
         static BEGIN: Sql = Sql::pair("BEGIN IMMEDIATE", "BEGIN");
@@ -173,7 +173,7 @@ impl Tx {
             Link::Writer(slot) => slot.as_ref().and_then(|writing| writing.keys),
             _ => None,
         };
-        let mut tx = Self { link: Some(link), answer_within, clean: false, durability, keys, wrote: false };
+        let mut tx = Self { link: Some(link), call_timeout, clean: false, durability, keys, wrote: false };
         if durability == Durability::PowerLoss {
             tx.sync_commits("PRAGMA synchronous = FULL").await?;
         }
@@ -221,10 +221,10 @@ impl Tx {
     }
 
     /// Connection for reading, in autocommit mode.
-    pub(crate) fn reading(link: Link, answer_within: Duration) -> Self {
+    pub(crate) fn reading(link: Link, call_timeout: Duration) -> Self {
         Self {
             link: Some(link),
-            answer_within,
+            call_timeout,
             clean: true,
             durability: Durability::ProcessCrash,
             keys: None,
@@ -324,8 +324,8 @@ impl Tx {
                 let query = bind!(Postgres, text, keep, args);
                 // A broken network is silent. SQLite runs in this process and always answers.
                 let answer =
-                    tokio::time::timeout(self.answer_within, query.fetch_all(&mut **connection)).await;
-                let late = |_| Fault::Disconnected(format!("no answer within {:?}", self.answer_within));
+                    tokio::time::timeout(self.call_timeout, query.fetch_all(&mut **connection)).await;
+                let late = |_| Fault::Disconnected(format!("no answer within {:?}", self.call_timeout));
                 answer.map_err(late)??.into_iter().map(Row::Postgres).collect()
             }
             None => return Err(closed()),

@@ -8,7 +8,7 @@ use std::{path::PathBuf, time::Duration};
 
 /// Location of the database.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Database {
     /// SQLite file, created if missing. One process at a time.
     Sqlite(PathBuf),
     /// Address of a PostgreSQL database, such as `postgres://user:password@host/database`. Any number of processes.
@@ -16,7 +16,7 @@ pub enum Place {
 }
 
 /// Hides the address, which may contain a password.
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Place {
 #[derive(Debug, Clone)]
 pub struct SqlOptions {
     /// Location of the database.
-    pub place: Place,
+    pub database: Database,
     /// Leases and limits of the frontier.
     pub policy: FrontierPolicy,
     /// Source of time. On PostgreSQL the system clock is corrected to the server's, so that all processes agree; a manual
@@ -40,15 +40,15 @@ pub struct SqlOptions {
     /// Size of the connection pool. On SQLite it is for readers; one more connection writes.
     pub connections: u32,
     /// Timeout for opening while the server cannot be reached.
-    pub open_within: Duration,
+    pub open_timeout: Duration,
     /// Timeout for a connection from the pool and for the answer to a statement.
-    pub answer_within: Duration,
+    pub call_timeout: Duration,
     /// Capacity of the cache of URLs that are known to be in the frontier, 8 bytes each. Links to cached URLs cost no
     /// statement. 0 disables the cache.
-    pub remembered: usize,
+    pub url_cache_capacity: usize,
     /// Batch of new keys (URLs and subjects) after which one sixteenth of the keys in memory moves to the SQLite file. About
     /// eight batches stay in memory, 50 bytes a key.
-    pub keys_at_once: usize,
+    pub key_batch: usize,
 }
 
 impl SqlOptions {
@@ -58,27 +58,27 @@ impl SqlOptions {
             let problem = "a store needs at least 1 connection; 0 were allowed".to_owned();
             return Err(StoreError::Invalid { problem });
         }
-        match &self.place {
-            Place::Sqlite(_) => Ok(()),
+        match &self.database {
+            Database::Sqlite(_) => Ok(()),
             #[cfg(feature = "postgresql")]
-            Place::Postgres(address) => postgres(address).map(drop),
+            Database::Postgres(address) => postgres(address).map(drop),
             #[cfg(not(feature = "postgresql"))]
-            Place::Postgres(_) => Err(no_postgresql()),
+            Database::Postgres(_) => Err(no_postgresql()),
         }
     }
 
-    /// Defaults for the database at `place`.
-    pub fn new(place: Place) -> Self {
+    /// Defaults for the database at `database`.
+    pub fn new(database: Database) -> Self {
         Self {
-            place,
+            database,
             policy: FrontierPolicy::default(),
             clock: Clock::System,
-            anchor: Anchor::of_this_process().clone(),
+            anchor: Anchor::current().clone(),
             connections: 8,
-            open_within: Duration::from_secs(30),
-            answer_within: Duration::from_secs(15),
-            remembered: 1 << 21,
-            keys_at_once: 12_288,
+            open_timeout: Duration::from_secs(30),
+            call_timeout: Duration::from_secs(15),
+            url_cache_capacity: 1 << 21,
+            key_batch: 12_288,
         }
     }
 }

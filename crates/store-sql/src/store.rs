@@ -10,14 +10,14 @@ use crate::{
     lease_grace::LeaseGrace,
     link::{Durability, Link, Tx, Writer},
     migrate,
-    options::{self, Place, SqlOptions},
+    options::{self, Database, SqlOptions},
     seen::ClaimCache,
     time::Time,
 };
 use crawlway_clock::{Anchor, Backoff, Clock};
 use crawlway_store::{
     FrontierPolicy, StoreError,
-    outage::{Outage, chance},
+    outage::{Outage, random_between},
 };
 use parking_lot::Mutex;
 use sqlx::{
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     /// Concurrency per host that the last `next` allowed.
     pub(crate) per_host: AtomicU32,
     pub(crate) lease_grace: LeaseGrace,
-    answer_within: Duration,
+    call_timeout: Duration,
     pools: Pools,
     outage: Outage,
 }
@@ -83,31 +83,31 @@ impl SqlStore {
         let store = Self(Arc::new(Shared {
             policy: options.policy,
             time: Time::new(options.clock),
-            known_urls: KeyCache::new(options.remembered),
+            known_urls: KeyCache::new(options.url_cache_capacity),
             claims: ClaimCache::default(),
             // Enough for the items between two stages.
-            subjects: KeyCache::new(options.remembered.min(1 << 16)),
+            subjects: KeyCache::new(options.url_cache_capacity.min(1 << 16)),
             crawls: Mutex::default(),
             per_host: AtomicU32::new(u32::MAX),
             lease_grace: LeaseGrace::new(!matches!(pools, Pools::Sqlite { .. }), is_real),
-            answer_within: options.answer_within,
+            call_timeout: options.call_timeout,
             pools,
             outage: Outage::default(),
         }));
-        let deadline = Instant::now() + options.open_within;
+        let deadline = Instant::now() + options.open_timeout;
         let mut delays = OPEN_BACKOFF.delays();
         loop {
             let delay = delays.next().unwrap_or_default();
             match store.migrate(&options.anchor).await {
                 Ok(()) => return Ok(store),
                 Err(Fault::Disconnected(detail)) if Instant::now() + delay >= deadline => {
-                    let waited = options.open_within;
+                    let waited = options.open_timeout;
                     let waited = if waited.is_zero() { String::new() } else { format!(" within {waited:?}") };
                     let detail = format!("it could not be opened{waited}, is it running? {detail}");
                     return Err(StoreError::Unavailable { detail });
                 }
                 Err(Fault::Disconnected(_) | Fault::Conflict(_)) if Instant::now() < deadline => {
-                    tokio::time::sleep(delay.mul_f64(chance(0.5, 1.0))).await;
+                    tokio::time::sleep(delay.mul_f64(random_between(0.5, 1.0))).await;
                 }
                 Err(fault) => return Err(fault.into()),
             }
@@ -115,7 +115,7 @@ impl SqlStore {
     }
 
     /// Health check: one statement, on an idle or a new connection, so that it does not queue behind other calls.
-    pub async fn reachable(&self) -> Result<(), StoreError> {
+    pub async fn ping(&self) -> Result<(), StoreError> {
         static ASK: Sql = Sql::new("SELECT 1");
         match &self.0.pools {
             Pools::Sqlite { .. } => self.reading().await?.run(&ASK, vec![]).await?,
@@ -125,7 +125,7 @@ impl SqlStore {
             Pools::Postgres(pool) => {
                 // An idle connection may have been cut while the server is fine.
                 if let Some(idle) = pool.try_acquire() {
-                    let mut ping = Tx::reading(Link::Postgres(idle), self.0.answer_within);
+                    let mut ping = Tx::reading(Link::Postgres(idle), self.0.call_timeout);
                     if ping.run(&ASK, vec![]).await.is_ok() {
                         return Ok(());
                     }
@@ -156,7 +156,7 @@ impl SqlStore {
     /// Connects once, beside the pool, since a pool retries until its timeout and hides the cause.
     #[cfg(feature = "postgresql")]
     async fn connect_once(&self, pool: &PgPool) -> Result<(), Fault> {
-        let within = self.0.answer_within.min(CONNECT_TIMEOUT);
+        let within = self.0.call_timeout.min(CONNECT_TIMEOUT);
         let connecting = pool.connect_options();
         let Ok(connected) = tokio::time::timeout(within, connecting.connect()).await else {
             return Err(Fault::Disconnected(format!("no connection was made within {within:?}")));
@@ -196,10 +196,10 @@ impl SqlStore {
 
     /// Begins a transaction, on another connection if the first one is broken.
     pub(crate) async fn begin(&self, durability: Durability) -> Result<Tx, Fault> {
-        self.0.outage.may_ask(self.0.answer_within).map_err(Fault::Disconnected)?;
+        self.0.outage.try_acquire(self.0.call_timeout).map_err(Fault::Disconnected)?;
         let begun = self.begin_new(durability).await;
         match &begun {
-            Ok(_) => self.0.outage.answered(),
+            Ok(_) => self.0.outage.succeeded(),
             Err(Fault::Disconnected(detail)) => self.0.outage.failed(detail),
             Err(_) => {}
         }
@@ -211,7 +211,7 @@ impl SqlStore {
     }
 
     async fn begin_new(&self, durability: Durability) -> Result<Tx, Fault> {
-        let within = self.0.answer_within;
+        let within = self.0.call_timeout;
         match &self.0.pools {
             Pools::Sqlite { writer, readers } => {
                 if readers.is_closed() {
@@ -237,7 +237,7 @@ impl SqlStore {
     pub(crate) async fn reading(&self) -> Result<Tx, Fault> {
         match &self.0.pools {
             Pools::Sqlite { readers, .. } => {
-                Ok(Tx::reading(Link::Reader(readers.acquire().await?), self.0.answer_within))
+                Ok(Tx::reading(Link::Reader(readers.acquire().await?), self.0.call_timeout))
             }
             #[cfg(feature = "postgresql")]
             Pools::Postgres(_) => self.begin(Durability::ProcessCrash).await,
@@ -256,19 +256,19 @@ impl SqlStore {
             return Err(Fault::invalid("only PostgreSQL runs statements in autocommit mode"));
         };
         let (mut stale, mut retries) = (pool.options().get_max_connections(), 0);
-        let deadline = Instant::now() + self.0.answer_within;
-        self.0.outage.may_ask(self.0.answer_within).map_err(Fault::Disconnected)?;
+        let deadline = Instant::now() + self.0.call_timeout;
+        self.0.outage.try_acquire(self.0.call_timeout).map_err(Fault::Disconnected)?;
         loop {
             let done = match pool.acquire().await {
                 Ok(connection) => {
-                    let mut link = Tx::reading(Link::Postgres(connection), self.0.answer_within);
+                    let mut link = Tx::reading(Link::Postgres(connection), self.0.call_timeout);
                     link.run_text(text, args()).await
                 }
                 Err(error) => Err(error.into()),
             };
             match done {
                 Ok(rows) => {
-                    self.0.outage.answered();
+                    self.0.outage.succeeded();
                     return Ok(rows);
                 }
                 // As in `begin_new`.
@@ -301,7 +301,7 @@ impl SqlStore {
             return false;
         }
         *retries += 1;
-        tokio::time::sleep(RETRY_BACKOFF.delay(*retries).mul_f64(chance(0.1, 1.0))).await;
+        tokio::time::sleep(RETRY_BACKOFF.delay(*retries).mul_f64(random_between(0.1, 1.0))).await;
         true
     }
 
@@ -368,14 +368,14 @@ macro_rules! read {
 pub(crate) use {read, transact};
 
 fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
-    match &options.place {
-        Place::Sqlite(path) => {
+    match &options.database {
+        Database::Sqlite(path) => {
             let common = SqliteConnectOptions::new()
                 .filename(path)
                 .journal_mode(SqliteJournalMode::Wal)
                 // A sync per commit would take most of the time; see the crate's documentation.
                 .synchronous(SqliteSynchronous::Normal)
-                .busy_timeout(options.answer_within)
+                .busy_timeout(options.call_timeout)
                 .pragma("temp_store", "memory")
                 .statement_cache_capacity(200)
                 .disable_statement_logging();
@@ -390,22 +390,22 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
             let reading = common.pragma("cache_size", "-8192").pragma("query_only", "on");
             let readers = SqlitePoolOptions::new()
                 .max_connections(options.connections)
-                .acquire_timeout(options.answer_within)
+                .acquire_timeout(options.call_timeout)
                 .test_before_acquire(false)
                 .connect_lazy_with(reading);
-            Ok(Pools::Sqlite { writer: Box::new(Writer::new(writing, options.keys_at_once)), readers })
+            Ok(Pools::Sqlite { writer: Box::new(Writer::new(writing, options.key_batch)), readers })
         }
         #[cfg(not(feature = "postgresql"))]
-        Place::Postgres(_) => Err(options::no_postgresql()),
+        Database::Postgres(_) => Err(options::no_postgresql()),
         #[cfg(feature = "postgresql")]
-        Place::Postgres(address) => {
+        Database::Postgres(address) => {
             let connect = options::postgres(address)?;
             // Cached plans outlive the time when a table was small, so none may rely on a sequential scan.
             const SETTINGS: &str =
                 "SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning";
             let pool = PgPoolOptions::new()
                 .max_connections(options.connections)
-                .acquire_timeout(options.answer_within)
+                .acquire_timeout(options.call_timeout)
                 .test_before_acquire(false)
                 .after_connect(|connection, _| {
                     Box::pin(async move {
@@ -439,7 +439,7 @@ mod tests {
     async fn only_transactions_that_survive_a_power_loss_sync_their_commit() {
         static LEVEL: Sql = Sql::new("SELECT synchronous FROM pragma_synchronous");
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::Sqlite(folder.path().join("store.db"));
+        let place = Database::Sqlite(folder.path().join("store.db"));
         let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();
         // Repeated, because a cached pragma statement would do nothing the second time.
         for (durability, expected) in
@@ -461,7 +461,7 @@ mod tests {
             Sql::new("INSERT INTO seen (hash, until, crawled, owner) VALUES ($1, 1, 1, 'owner')");
         static FOUND: Sql = Sql::new("SELECT owner FROM seen s WHERE {hashed seen s $1}");
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::Sqlite(folder.path().join("store.db"));
+        let place = Database::Sqlite(folder.path().join("store.db"));
         let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();
         let [kept, undone, abandoned, other] = ["kept", "undone", "abandoned", "other"].map(Key::of);
         let mut tx = store.begin(Durability::ProcessCrash).await.unwrap();

@@ -11,13 +11,13 @@ use crate::{
     store::{SqlStore, read, transact},
     time::{millis, saturating_i64, timestamp},
 };
-use crawlway_store::{End, StoreError, Timestamp, TrailEntry, Trails};
+use crawlway_store::{AttemptEnd, StoreError, Timestamp, TrailEntry, Trails};
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{Hash, Hasher},
 };
 
-/// Open trails. 0 and 5 are done and dead in `End::ALL`. `open_trails` may contain ended ones, after concurrent or late
+/// Open trails. 0 and 5 are done and dead in `AttemptEnd::ALL`. `open_trails` may contain ended ones, after concurrent or late
 /// records, so each of the few candidates is checked by its entries.
 static OPEN: Sql = Sql::new(
     "SELECT o.item FROM open_trails o
@@ -28,7 +28,7 @@ static OPEN: Sql = Sql::new(
 
 #[async_trait::async_trait]
 impl Trails for SqlStore {
-    async fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+    async fn append(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
         if entries.is_empty() {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl Trails for SqlStore {
         })
     }
 
-    async fn open(&self, most: usize) -> Result<Vec<String>, StoreError> {
+    async fn open_items(&self, most: usize) -> Result<Vec<String>, StoreError> {
         let rows = read!(self, tx, tx.run(&OPEN, vec![Arg::Int(saturating_i64(most as u64))]))?;
         Ok(rows.iter().map(|row| row.text(0)).collect::<Result<_, Fault>>()?)
     }
@@ -148,7 +148,7 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], cache: &KeyCache) -> Result
             let rows = if tx.may_contain(Kind::Subject, key) { &mut unsure } else { &mut new };
             rows.row().key(key).text(&entry.item).text(text);
         }
-        let ended = End::ALL.iter().position(|end| *end == entry.end).unwrap_or_default();
+        let ended = AttemptEnd::ALL.iter().position(|end| *end == entry.end).unwrap_or_default();
         rows.row()
             .int(place)
             .text(&entry.item)
@@ -194,7 +194,7 @@ async fn update_open(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
     );
     let (mut opened, mut closed): (BTreeMap<_, i64>, BTreeMap<_, i64>) = Default::default();
     for entry in entries {
-        let times = if entry.end.closes() { &mut closed } else { &mut opened };
+        let times = if entry.end.is_terminal() { &mut closed } else { &mut opened };
         let latest = times.entry(storable(&entry.item)).or_insert(i64::MIN);
         *latest = (*latest).max(millis(entry.at));
     }
@@ -226,7 +226,7 @@ async fn of_item(tx: &mut Tx, item: &str) -> Result<Vec<TrailEntry>, Fault> {
 fn entry(row: &Row, item: &str) -> Result<TrailEntry, Fault> {
     let ended = usize::try_from(row.int(4)?).unwrap_or(usize::MAX);
     let unknown = || Fault::Failed(format!("the trail of {item} has an entry with an unknown end"));
-    let end = *End::ALL.get(ended).ok_or_else(unknown)?;
+    let end = *AttemptEnd::ALL.get(ended).ok_or_else(unknown)?;
     let replays = row.opt_int(11)?;
     let (note, error) = match replays {
         Some(_) => (row.opt_text(10)?, row.opt_text(9)?),
@@ -253,12 +253,12 @@ fn entry(row: &Row, item: &str) -> Result<TrailEntry, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Place, SqlOptions, dialect::Dialect};
+    use crate::{Database, SqlOptions, dialect::Dialect};
 
     #[tokio::test]
     async fn open_trails_are_found_without_a_scan_of_all_trails() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::Sqlite(folder.path().join("store.db"));
+        let place = Database::Sqlite(folder.path().join("store.db"));
         let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();
         let mut tx = store.reading().await.unwrap();
         let plan = format!("EXPLAIN QUERY PLAN {}", OPEN.text(Dialect::Sqlite));

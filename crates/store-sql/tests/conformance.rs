@@ -20,7 +20,7 @@ mod postgres {
     crawlway_store_conformance::trails!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::frontier!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::inventory!(SqlHarness::on(Postgres).await);
-    crawlway_store_conformance::gate!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::rate_limiter!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::pages!(SqlHarness::on(Postgres).await);
-    crawlway_store_conformance::finding!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::search!(SqlHarness::on(Postgres).await);
 }

@@ -3,8 +3,8 @@
 
 mod harness;
 
-use crawlway_store_conformance::inventory::killed::{Told, work};
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_conformance::inventory::kill::{KilledWorkers, work};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use std::{io::Write, path::Path};
 
 const KILLS: u64 = 40;
@@ -22,7 +22,7 @@ fn main() {
 }
 
 async fn open(path: &Path) -> SqlStore {
-    let options = SqlOptions::new(Place::Sqlite(path.to_owned()));
+    let options = SqlOptions::new(Database::Sqlite(path.to_owned()));
     SqlStore::open(options).await.expect("what a kill leaves can be opened")
 }
 
@@ -30,7 +30,7 @@ async fn kill_many_times() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let child = |from: u64| harness::child(&[path.to_str().unwrap(), &from.to_string()]);
-    let told = Told::by_killed(KILLS, child);
+    let told = KilledWorkers::kill_repeatedly(KILLS, child);
     println!("{KILLS} kills, {} messages", told.acknowledged());
     told.check(&open(&path).await).await;
 }

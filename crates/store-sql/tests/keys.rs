@@ -4,11 +4,11 @@
 mod harness;
 
 use crawlway_store::{
-    End, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
-    frontier::Added,
-    seen::{Claim, Claimed, Seen},
+    AttemptEnd, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
+    frontier::AddOutcome,
+    seen::{Claim, ClaimOutcome, SeenUrl},
 };
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use harness::{TestDatabase, crawl, id, trail_entry, url};
 use proptest::prelude::*;
 use sqlx::{Connection, Executor, SqliteConnection};
@@ -78,18 +78,18 @@ struct Trial {
     database: TestDatabase,
     stores: Vec<SqlStore>,
     model: Model,
-    remembered: usize,
+    url_cache_capacity: usize,
 }
 
 impl Trial {
-    async fn open(handles: usize, remembered: usize) -> Self {
+    async fn open(handles: usize, url_cache_capacity: usize) -> Self {
         let database = TestDatabase::sqlite().await;
         let mut stores = Vec::new();
         for _ in 0..handles {
-            stores.push(open(&database, remembered).await);
+            stores.push(open(&database, url_cache_capacity).await);
         }
         crawl(&stores[0], "c", None).await;
-        Self { database, stores, model: Model::default(), remembered }
+        Self { database, stores, model: Model::default(), url_cache_capacity }
     }
 
     async fn take(&mut self, handle: usize, step: &Step) {
@@ -100,7 +100,8 @@ impl Trial {
                 let urls: Vec<_> = pages.iter().map(|page| url("h", &page.to_string())).collect();
                 let answers = store.add(&id("c"), &urls).await.unwrap();
                 for (page, answer) in pages.iter().zip(answers) {
-                    let expected = if self.model.known.insert(*page) { Added::New } else { Added::Known };
+                    let expected =
+                        if self.model.known.insert(*page) { AddOutcome::New } else { AddOutcome::Duplicate };
                     assert_eq!(answer, expected, "adding {page}");
                 }
             }
@@ -110,11 +111,11 @@ impl Trial {
                 match self.model.seen.get(number).filter(|(until, crawled)| *until > now && *crawled) {
                     Some((until, _)) => {
                         let at = Some(*until - 2 * TERM);
-                        let seen = Claimed::Seen { owner: "me".to_owned(), at, until: *until };
+                        let seen = ClaimOutcome::Seen { owner: "me".to_owned(), at, until: *until };
                         assert_eq!(claimed, [seen], "claiming {number}");
                     }
                     None => {
-                        assert_eq!(claimed, [Claimed::Ours], "claiming {number}");
+                        assert_eq!(claimed, [ClaimOutcome::Granted], "claiming {number}");
                         self.model.seen.insert(*number, (now + TERM, false));
                     }
                 }
@@ -122,7 +123,7 @@ impl Trial {
             Step::Mark(pages) => {
                 let seen: Vec<_> = pages
                     .iter()
-                    .map(|number| Seen { url: page(*number), owner: "me".to_owned(), ttl: 2 * TERM })
+                    .map(|number| SeenUrl { url: page(*number), owner: "me".to_owned(), ttl: 2 * TERM })
                     .collect();
                 store.mark(&seen).await.unwrap();
                 self.model.seen.extend(pages.iter().map(|page| (*page, (now + 2 * TERM, true))));
@@ -141,7 +142,7 @@ impl Trial {
                 let before = self.model.seen.len();
                 self.model.seen.retain(|_, (until, _)| *until > now);
                 let gone = (before - self.model.seen.len()) as u64;
-                assert_eq!(store.sweep(1000).await, Ok(gone), "sweeping");
+                assert_eq!(store.purge_expired(1000).await, Ok(gone), "sweeping");
             }
             Step::Record(number) => {
                 self.model.items += 1;
@@ -155,19 +156,19 @@ impl Trial {
             Step::Pass(seconds) => self.database.clock.advance(Duration::from_secs(*seconds)),
             Step::Reopen => {
                 store.close().await;
-                self.stores[handle] = open(&self.database, self.remembered).await;
+                self.stores[handle] = open(&self.database, self.url_cache_capacity).await;
             }
         }
     }
 
     async fn record(&mut self, store: &SqlStore, number: u8, item: String) {
-        store.record(&[entry(&item, &page(number), self.database.clock.now())]).await.unwrap();
+        store.append(&[entry(&item, &page(number), self.database.clock.now())]).await.unwrap();
         self.model.about.entry(number).or_default().insert(item);
     }
 
     /// Every connection finds all of it, and nothing is stored twice.
     async fn check(&self) {
-        let Place::Sqlite(file) = self.database.options().place else { panic!("a file") };
+        let Database::Sqlite(file) = self.database.options().database else { panic!("a file") };
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
         let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
         let subjects: i64 =
@@ -187,13 +188,13 @@ impl Trial {
     }
 }
 
-async fn open(database: &TestDatabase, remembered: usize) -> SqlStore {
-    let options = SqlOptions { remembered, keys_at_once: 4, connections: 1, ..database.options() };
+async fn open(database: &TestDatabase, url_cache_capacity: usize) -> SqlStore {
+    let options = SqlOptions { url_cache_capacity, key_batch: 4, connections: 1, ..database.options() };
     SqlStore::open(options).await.unwrap()
 }
 
 fn entry(item: &str, subject: &str, at: Timestamp) -> TrailEntry {
-    trail_entry(item, Some(subject), at.as_millis(), End::Done)
+    trail_entry(item, Some(subject), at.as_millis(), AttemptEnd::Done)
 }
 
 #[tokio::test]
@@ -202,9 +203,9 @@ async fn what_another_connection_removed_is_stored_again() {
     let (ours, theirs) = (open(&database, 1 << 10).await, open(&database, 1 << 10).await);
     let now = database.clock.now();
     let entries = [entry("item", "https://h/", now)];
-    ours.record(&entries).await.unwrap();
+    ours.append(&entries).await.unwrap();
     assert_eq!(theirs.expire(now + TERM, 10).await, Ok(1));
-    ours.record(&entries).await.unwrap();
+    ours.append(&entries).await.unwrap();
     assert_eq!(ours.of_item("item").await, Ok(entries.to_vec()));
     assert_eq!(theirs.of_subject("https://h/", 10).await, Ok(vec![entries.to_vec()]));
 }
@@ -215,12 +216,12 @@ proptest! {
     #[test]
     fn every_connection_finds_what_another_stored(
         handles in 1..=MAX_HANDLES,
-        remembered in prop_oneof![Just(0), Just(1 << 10)],
+        url_cache_capacity in prop_oneof![Just(0), Just(1 << 10)],
         steps in proptest::collection::vec(step(), 1..80),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut trial = Trial::open(handles, remembered).await;
+            let mut trial = Trial::open(handles, url_cache_capacity).await;
             for (handle, step) in &steps {
                 trial.take(*handle % handles, step).await;
             }
@@ -240,7 +241,7 @@ async fn many_short_sessions_move_their_keys_too() {
         store.add(&id("c"), &urls).await.unwrap();
         store.close().await;
     }
-    let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
+    let Database::Sqlite(path) = &database.place else { panic!("it is a file") };
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
     let moved: i64 =
@@ -262,7 +263,7 @@ async fn a_cancelled_call_leaves_the_keys_as_they_were() {
         let limit = Duration::from_micros(round * 17 % 1500);
         let first = tokio::time::timeout(limit, store.add(&id("c"), &urls)).await;
         let answers = store.add(&id("c"), &urls).await.unwrap();
-        let known = answers.iter().filter(|answer| **answer == Added::Known).count();
+        let known = answers.iter().filter(|answer| **answer == AddOutcome::Duplicate).count();
         // All or nothing; and all, if the call returned.
         assert!(known == 5 || (known == 0 && first.is_err()), "round {round}: {first:?}, then {answers:?}");
         let _ = tokio::time::timeout(limit / 2, store.find(&urls[0].url)).await;
@@ -276,7 +277,7 @@ async fn a_cancelled_call_leaves_the_keys_as_they_were() {
 #[tokio::test]
 async fn an_older_database_is_migrated() {
     let database = TestDatabase::sqlite().await;
-    let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
+    let Database::Sqlite(path) = &database.place else { panic!("it is a file") };
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let mut old = SqliteConnection::connect_with(&options).await.unwrap();
     for text in [include_str!("../src/schema/0001.sql"), include_str!("../src/schema/0002.sql")] {
@@ -306,15 +307,15 @@ async fn an_older_database_is_migrated() {
     let known = "https://example.org/";
     let mut again = url("example.org", "");
     again.url = known.to_owned();
-    assert_eq!(store.add(&id("c"), &[again]).await.unwrap(), [Added::Known]);
+    assert_eq!(store.add(&id("c"), &[again]).await.unwrap(), [AddOutcome::Duplicate]);
     assert_eq!(store.find(known).await.unwrap()[0].item, "i");
     let claim = Claim::new(known, "other");
-    assert!(matches!(store.claim(&[claim], TERM).await.unwrap()[..], [Claimed::Seen { .. }]));
+    assert!(matches!(store.claim(&[claim], TERM).await.unwrap()[..], [ClaimOutcome::Seen { .. }]));
     let trails = store.of_subject(known, 9).await.unwrap();
     assert_eq!(trails[0][0].subject.as_deref(), Some(known));
     // It had one column for notes and for errors.
     let notes: Vec<_> =
         trails[0].iter().map(|entry| (entry.note.as_deref(), entry.error.as_deref())).collect();
     assert_eq!(notes, [(Some("3 links"), None), (None, Some("no title"))]);
-    assert_eq!(store.add(&id("c"), &[url("example.org", "new")]).await.unwrap(), [Added::New]);
+    assert_eq!(store.add(&id("c"), &[url("example.org", "new")]).await.unwrap(), [AddOutcome::New]);
 }

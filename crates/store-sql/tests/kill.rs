@@ -7,11 +7,11 @@
 mod harness;
 
 use crawlway_store::{
-    End, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
-    frontier::{Added, Ending, EntryState, PageFacts},
-    seen::{Claim, Claimed, Seen},
+    AttemptEnd, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
+    frontier::{AddOutcome, EntryState, PageFacts, UrlVerdict},
+    seen::{Claim, ClaimOutcome, SeenUrl},
 };
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use harness::{crawl, id, look, trail_entry, url};
 use sqlx::{Connection, SqliteConnection};
 use std::{
@@ -34,8 +34,11 @@ fn main() {
 
 async fn open(path: &Path) -> SqlStore {
     // No cache and small batches of keys, so that both are exercised.
-    let options =
-        SqlOptions { remembered: 0, keys_at_once: 40, ..SqlOptions::new(Place::Sqlite(path.to_owned())) };
+    let options = SqlOptions {
+        url_cache_capacity: 0,
+        key_batch: 40,
+        ..SqlOptions::new(Database::Sqlite(path.to_owned()))
+    };
     SqlStore::open(options).await.expect("what a kill leaves can be opened")
 }
 
@@ -80,7 +83,7 @@ async fn kill_many_times() {
 
 async fn check(path: &Path, added: &HashSet<String>, settled: &HashSet<String>, recorded: &HashSet<String>) {
     let store = open(path).await;
-    store.take_back().await.unwrap();
+    store.reclaim_all().await.unwrap();
     let mut done = 0;
     for word in added {
         let found = store.find(&url("h", word).url).await.unwrap();
@@ -99,14 +102,17 @@ async fn check(path: &Path, added: &HashSet<String>, settled: &HashSet<String>, 
     for word in settled {
         let claim = Claim::new(url("h", word).url, "other");
         let claimed = store.claim(&[claim], Duration::from_secs(1)).await.unwrap();
-        assert!(matches!(claimed[..], [Claimed::Seen { .. }]), "{word} was marked, and now is {claimed:?}");
+        assert!(
+            matches!(claimed[..], [ClaimOutcome::Seen { .. }]),
+            "{word} was marked, and now is {claimed:?}"
+        );
     }
     let again: Vec<_> = added.iter().map(|word| url("h", word)).collect();
     let answers = store.add(&id("c"), &again).await.unwrap();
-    assert!(answers.iter().all(|answer| *answer == Added::Known), "what was added is known");
+    assert!(answers.iter().all(|answer| *answer == AddOutcome::Duplicate), "what was added is known");
     let counts = look(&store, &id("c")).await.counts;
     assert_eq!((counts.in_flight, counts.dead), (0, 0));
-    assert!(counts.done >= done && counts.known() >= added.len() as u64, "{counts:?}");
+    assert!(counts.done >= done && counts.total() >= added.len() as u64, "{counts:?}");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
     let found: String =
@@ -128,22 +134,25 @@ async fn work(path: &Path, run: u64) {
         std::io::stdout().write_all(lines.as_bytes()).unwrap();
     };
     let store = open(path).await;
-    store.take_back().await.unwrap();
+    store.reclaim_all().await.unwrap();
     let c = crawl(&store, "c", None).await;
     for round in 0.. {
         let words: Vec<String> = (0..8).map(|n| format!("{run}-{round}-{n}")).collect();
         let urls: Vec<_> = words.iter().map(|word| url("h", word)).collect();
         store.add(&c, &urls).await.unwrap();
         confirm("A", &words);
-        let taken = store.next(6, 100).await.unwrap();
+        let taken = store.claim_next(6, 100).await.unwrap();
         let endings: Vec<_> = taken
             .iter()
             .map(|taken| {
                 let facts = PageFacts::default();
-                (taken.receipt, Ending::Done { outcome: "ok".to_owned(), facts, rest: Duration::ZERO })
+                (
+                    taken.receipt,
+                    UrlVerdict::Done { outcome: "ok".to_owned(), facts, host_delay: Duration::ZERO },
+                )
             })
             .collect();
-        let marks: Vec<Seen> = taken.iter().map(|taken| seen(&taken.url, &taken.item)).collect();
+        let marks: Vec<SeenUrl> = taken.iter().map(|taken| seen(&taken.url, &taken.item)).collect();
         store.mark(&marks).await.unwrap();
         let settled = store.settle(&endings).await.unwrap();
         assert!(settled.iter().all(Option::is_some));
@@ -151,13 +160,15 @@ async fn work(path: &Path, run: u64) {
             taken.iter().map(|taken| taken.url.trim_start_matches("https://h/").to_owned()).collect();
         confirm("S", &words);
         let now = Timestamp::now().as_millis();
-        let entries: Vec<TrailEntry> =
-            taken.iter().map(|taken| trail_entry(&taken.item, Some(&taken.url), now, End::Done)).collect();
-        store.record(&entries).await.unwrap();
+        let entries: Vec<TrailEntry> = taken
+            .iter()
+            .map(|taken| trail_entry(&taken.item, Some(&taken.url), now, AttemptEnd::Done))
+            .collect();
+        store.append(&entries).await.unwrap();
         confirm("T", &taken.iter().map(|taken| taken.item.clone()).collect::<Vec<_>>());
     }
 }
 
-fn seen(url: &str, owner: &str) -> Seen {
-    Seen { url: url.to_owned(), owner: owner.to_owned(), ttl: Duration::from_secs(3600) }
+fn seen(url: &str, owner: &str) -> SeenUrl {
+    SeenUrl { url: url.to_owned(), owner: owner.to_owned(), ttl: Duration::from_secs(3600) }
 }

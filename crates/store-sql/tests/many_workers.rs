@@ -5,7 +5,7 @@ mod harness;
 
 use crawlway_store::{
     Frontier,
-    frontier::{CrawlState, Ending, PageFacts},
+    frontier::{CrawlState, PageFacts, UrlVerdict},
 };
 use harness::{TestDatabase, crawl, look, url};
 use std::{
@@ -29,15 +29,15 @@ async fn handles(database: &TestDatabase, count: usize) -> Vec<crawlway_store_sq
     let first = database.open().await;
     let mut stores = vec![first.clone()];
     while stores.len() < count {
-        let shared = matches!(database.place, crawlway_store_sql::Place::Postgres(_));
+        let shared = matches!(database.place, crawlway_store_sql::Database::Postgres(_));
         stores.push(if shared { database.open().await } else { first.clone() });
     }
     stores
 }
 
-fn done() -> Ending {
+fn done() -> UrlVerdict {
     let facts = PageFacts { fetched: true, ..PageFacts::default() };
-    Ending::Done { outcome: "published".to_owned(), facts, rest: Duration::ZERO }
+    UrlVerdict::Done { outcome: "published".to_owned(), facts, host_delay: Duration::ZERO }
 }
 
 /// Each page links to some known and some new pages.
@@ -53,7 +53,7 @@ async fn nothing_is_handed_out_twice(database: &TestDatabase) {
         let (c, seen) = (c.clone(), seen.clone());
         tasks.push(tokio::spawn(async move {
             while look(&store, &c).await.state == CrawlState::Running {
-                let taken = store.next(1 + worker % 5 * 4, 2).await.unwrap();
+                let taken = store.claim_next(1 + worker % 5 * 4, 2).await.unwrap();
                 if taken.is_empty() {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
@@ -90,7 +90,7 @@ async fn a_page_limit_holds_for_all_workers(database: &TestDatabase) {
             let (store, total) = (stores[n % 4].clone(), taken.clone());
             tokio::spawn(async move {
                 for _ in 0..5 {
-                    total.fetch_add(store.next(7, 1).await.unwrap().len(), Ordering::SeqCst);
+                    total.fetch_add(store.claim_next(7, 1).await.unwrap().len(), Ordering::SeqCst);
                 }
             })
         })
@@ -112,7 +112,7 @@ async fn one_host_is_never_asked_by_two(database: &TestDatabase) {
             let (store, c, at_it) = (stores[n % 4].clone(), c.clone(), at_it.clone());
             tokio::spawn(async move {
                 while look(&store, &c).await.state == CrawlState::Running {
-                    for taken in store.next(3, 1).await.unwrap() {
+                    for taken in store.claim_next(3, 1).await.unwrap() {
                         assert_eq!(at_it.fetch_add(1, Ordering::SeqCst), 0, "two at one host");
                         tokio::task::yield_now().await;
                         at_it.fetch_sub(1, Ordering::SeqCst);
@@ -136,9 +136,9 @@ async fn a_budget_holds_for_all_workers(database: &TestDatabase) {
             let (store, c) = (stores[n % 4].clone(), c.clone());
             tokio::spawn(async move {
                 for round in 0..10 {
-                    let budget = crawlway_store::frontier::Budget {
+                    let budget = crawlway_store::frontier::UrlBudget {
                         kind: "k".to_owned(),
-                        most: 100,
+                        max: 100,
                         reason: "full".to_owned(),
                     };
                     let page = |page: usize| crawlway_store::frontier::NewUrl {
@@ -157,5 +157,5 @@ async fn a_budget_holds_for_all_workers(database: &TestDatabase) {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(look(&stores[0], &c).await.counts.known(), 100);
+    assert_eq!(look(&stores[0], &c).await.counts.total(), 100);
 }

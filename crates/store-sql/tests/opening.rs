@@ -3,8 +3,8 @@
 
 mod harness;
 
-use crawlway_store::{End, Frontier, StoreError, Trails, frontier::Added};
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store::{AttemptEnd, Frontier, StoreError, Trails, frontier::AddOutcome};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use harness::{TestDatabase, crawl, look, trail_entry, url};
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ async fn everything_stored_is_there_after_reopening(database: &TestDatabase) {
     let store = database.open().await;
     let c = crawl(&store, "c", Some(7)).await;
     store.close().await;
-    assert_eq!(store.due().await, Err(StoreError::Closed));
-    assert_eq!(store.next(1, 1).await, Err(StoreError::Closed));
+    assert_eq!(store.next_due().await, Err(StoreError::Closed));
+    assert_eq!(store.claim_next(1, 1).await, Err(StoreError::Closed));
     let store = database.open().await;
     assert_eq!(look(&store, &c).await.max_pages, Some(7));
 }
@@ -51,35 +51,38 @@ async fn pending_urls_of_an_older_database_are_counted(database: &TestDatabase) 
     store.close().await;
     back_to_step_11(database).await;
     let mut options = database.options();
-    options.policy.most_waiting_of_host = 2;
+    options.policy.max_pending_per_host = 2;
     let store = SqlStore::open(options).await.expect("it is brought up to date");
     let added = store.add(&c, &[url("a", "3"), url("b", "2")]).await.unwrap();
-    assert_eq!(added, [Added::OverBudget, Added::New]);
+    assert_eq!(added, [AddOutcome::OverBudget, AddOutcome::New]);
 }
 
 async fn an_older_database_has_no_suspects(database: &TestDatabase) {
     let store = database.open().await;
     let c = crawl(&store, "c", None).await;
     store.add(&c, &[url("a", "1"), url("b", "1")]).await.unwrap();
-    store.next(1, 1).await.unwrap();
+    store.claim_next(1, 1).await.unwrap();
     store.close().await;
     back_to_step_11(database).await;
     let store = database.open().await;
-    assert_eq!(store.take_back().await.unwrap(), 1);
-    let taken = store.next(5, 1).await.unwrap();
+    assert_eq!(store.reclaim_all().await.unwrap(), 1);
+    let taken = store.claim_next(5, 1).await.unwrap();
     assert_eq!(taken.iter().map(|t| (t.attempt, t.losses)).collect::<Vec<_>>(), [(1, 1), (1, 0)]);
 }
 
 async fn open_trails_of_an_older_database_stay_open(database: &TestDatabase) {
     let store = database.open().await;
     let entry = |item, at, end| trail_entry(item, None, at, end);
-    store.record(&[entry("open", 5, End::Passed), entry("done", 5, End::Passed)]).await.unwrap();
-    store.record(&[entry("done", 6, End::Done), entry("again", 1, End::Dead)]).await.unwrap();
-    store.record(&[entry("again", 2, End::Replayed)]).await.unwrap();
+    store
+        .append(&[entry("open", 5, AttemptEnd::Passed), entry("done", 5, AttemptEnd::Passed)])
+        .await
+        .unwrap();
+    store.append(&[entry("done", 6, AttemptEnd::Done), entry("again", 1, AttemptEnd::Dead)]).await.unwrap();
+    store.append(&[entry("again", 2, AttemptEnd::Replayed)]).await.unwrap();
     store.close().await;
     back_to_step_11(database).await;
     let store = database.open().await;
-    assert_eq!(Trails::open(&store, 10).await.unwrap(), ["again", "open"]);
+    assert_eq!(store.open_items(10).await.unwrap(), ["again", "open"]);
 }
 
 async fn many_open_at_once(database: &TestDatabase) {
@@ -95,9 +98,9 @@ async fn many_open_at_once(database: &TestDatabase) {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_waited_for_and_then_named() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
-    let place = Place::Postgres(format!("postgres://user:secret@{free}/none"));
+    let place = Database::Postgres(format!("postgres://user:secret@{free}/none"));
     let within = Duration::from_millis(700);
-    let options = SqlOptions { open_within: within, answer_within: within / 4, ..SqlOptions::new(place) };
+    let options = SqlOptions { open_timeout: within, call_timeout: within / 4, ..SqlOptions::new(place) };
     let begun = Instant::now();
     let error = SqlStore::open(options.clone()).await.expect_err("no server is there");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
@@ -108,10 +111,10 @@ async fn a_server_that_is_not_there_is_waited_for_and_then_named() {
 
 #[tokio::test]
 async fn an_address_that_cannot_be_read_is_refused_at_once() {
-    let error = SqlStore::open(SqlOptions::new(Place::Postgres("nonsense".to_owned()))).await;
+    let error = SqlStore::open(SqlOptions::new(Database::Postgres("nonsense".to_owned()))).await;
     assert!(matches!(error, Err(StoreError::Invalid { .. })), "{error:?}");
-    let missing = Place::Sqlite("/nonexistent/folder/store.db".into());
-    let options = SqlOptions { open_within: Duration::from_millis(100), ..SqlOptions::new(missing) };
+    let missing = Database::Sqlite("/nonexistent/folder/store.db".into());
+    let options = SqlOptions { open_timeout: Duration::from_millis(100), ..SqlOptions::new(missing) };
     let error = SqlStore::open(options).await.expect_err("there is no such folder");
     assert!(error.to_string().contains("folder"), "{error}");
 }

@@ -4,14 +4,14 @@
 mod harness;
 
 use crawlway_store::{Frontier, StoreError};
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use crawlway_testkit::proxy::{Mode, Proxy};
 use harness::{POLICY, TestDatabase, crawl, url};
 use std::time::{Duration, Instant};
 
 /// The user, the server and the rest of the address.
 fn parts(database: &TestDatabase) -> (&str, &str, &str) {
-    let Place::Postgres(address) = &database.place else { panic!("this is about PostgreSQL") };
+    let Database::Postgres(address) = &database.place else { panic!("this is about PostgreSQL") };
     let (user, after) = address.split_once("@").expect("postgres://user@host:port/database");
     let (server, rest) = after.split_once('/').expect("a database");
     (user, server, rest)
@@ -19,9 +19,10 @@ fn parts(database: &TestDatabase) -> (&str, &str, &str) {
 
 async fn store_behind(proxy: &Proxy, database: &TestDatabase) -> SqlStore {
     let (user, _, rest) = parts(database);
-    let place = Place::Postgres(format!("{user}@{}/{rest}", proxy.address()));
-    let options = SqlOptions { place, answer_within: Duration::from_millis(500), ..database.options() };
-    let options = SqlOptions { open_within: Duration::from_secs(20), ..options };
+    let place = Database::Postgres(format!("{user}@{}/{rest}", proxy.address()));
+    let options =
+        SqlOptions { database: place, call_timeout: Duration::from_millis(500), ..database.options() };
+    let options = SqlOptions { open_timeout: Duration::from_secs(20), ..options };
     SqlStore::open(options).await.expect("it opens")
 }
 
@@ -32,7 +33,7 @@ async fn store_behind_a_proxy(database: &TestDatabase) -> (SqlStore, Proxy) {
 
 async fn works_again(store: &SqlStore) {
     let begun = Instant::now();
-    while store.next(1, 1).await.is_err() {
+    while store.claim_next(1, 1).await.is_err() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it is back and the store does not notice");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -58,7 +59,7 @@ async fn survives(mode: Mode) {
         let mut slowest = Duration::ZERO;
         for _ in 0..20 {
             let begun = Instant::now();
-            let answer = store.next(1, 1).await;
+            let answer = store.claim_next(1, 1).await;
             assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{answer:?}");
             slowest = slowest.max(begun.elapsed());
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -88,32 +89,32 @@ async fn an_outage_longer_than_a_lease_takes_nothing_from_live_workers() {
     let (holder, proxy) = store_behind_a_proxy(&database).await;
     let c = crawl(&holder, "c", None).await;
     holder.add(&c, &[url("a", "held"), url("b", "lost"), url("b", "waits")]).await.unwrap();
-    let mut taken = holder.next(2, 1).await.unwrap();
+    let mut taken = holder.claim_next(2, 1).await.unwrap();
     taken.sort_by(|one, other| one.url.cmp(&other.url));
     // Another process, which has the same outage.
     let other = store_behind(&proxy, &database).await;
     database.clock.advance(POLICY.lease / 2);
-    assert_eq!(other.next(1, 1).await, Ok(vec![]), "the one host is busy, the other has nothing");
+    assert_eq!(other.claim_next(1, 1).await, Ok(vec![]), "the one host is busy, the other has nothing");
     assert_eq!(holder.extend(&[taken[0].receipt, taken[1].receipt]).await, Ok(vec![true, true]));
 
     proxy.set(Mode::Down);
-    assert!(other.next(1, 1).await.is_err() && holder.extend(&[taken[0].receipt]).await.is_err());
+    assert!(other.claim_next(1, 1).await.is_err() && holder.extend(&[taken[0].receipt]).await.is_err());
     database.clock.advance(POLICY.lease * 3);
     proxy.set(Mode::Up);
     works_again(&other).await;
     works_again(&holder).await;
-    let due = other.due().await.unwrap();
+    let due = other.next_due().await.unwrap();
     assert!(
         due.is_some_and(|due| due > database.clock.now()),
         "nothing is due before the end of the grace period: {due:?}"
     );
     database.clock.advance(POLICY.lease / 3);
-    assert_eq!(other.next(1, 1).await, Ok(vec![]));
+    assert_eq!(other.claim_next(1, 1).await, Ok(vec![]));
     assert_eq!(holder.extend(&[taken[0].receipt]).await, Ok(vec![true]), "its worker lives and has it still");
 
     // Leases that were not extended by then are lost.
     database.clock.advance(POLICY.lease / 6);
-    let again = other.next(5, 1).await.unwrap();
+    let again = other.claim_next(5, 1).await.unwrap();
     assert_eq!(again.iter().map(|taken| taken.url.as_str()).collect::<Vec<_>>(), ["https://b/lost"]);
     assert_eq!(holder.extend(&[taken[0].receipt, taken[1].receipt]).await, Ok(vec![true, false]));
     database.clear().await;
@@ -125,15 +126,15 @@ async fn a_process_started_after_an_outage_takes_nothing_from_live_workers() {
     let holder = database.open().await;
     let c = crawl(&holder, "c", None).await;
     holder.add(&c, &[url("a", "1")]).await.unwrap();
-    let taken = holder.next(1, 1).await.unwrap();
+    let taken = holder.claim_next(1, 1).await.unwrap();
     database.clock.advance(POLICY.lease * 3);
     let new = database.open().await;
-    assert_eq!(new.next(1, 1).await, Ok(vec![]), "its worker may have been cut off");
+    assert_eq!(new.claim_next(1, 1).await, Ok(vec![]), "its worker may have been cut off");
     assert_eq!(holder.extend(&[taken[0].receipt]).await, Ok(vec![true]));
     database.clock.advance(POLICY.lease);
-    assert_eq!(new.next(1, 1).await.unwrap()[0].url, "https://a/1", "now its worker is lost");
+    assert_eq!(new.claim_next(1, 1).await.unwrap()[0].url, "https://a/1", "now its worker is lost");
     // `take_back`, for a process that knows to be the only one, has no grace period.
     let sole = database.open().await;
-    assert_eq!(sole.take_back().await, Ok(1));
+    assert_eq!(sole.reclaim_all().await, Ok(1));
     database.clear().await;
 }

@@ -5,10 +5,10 @@ mod harness;
 
 use crawlway_store::{
     IndexedPage, PageIndex, SeenUrls, StoreError, Timestamp,
-    pages::{Search, precedence::TOMBSTONE_RETENTION},
+    pages::{SearchRequest, precedence::TOMBSTONE_RETENTION},
 };
-use crawlway_store_conformance::finding::page;
-use crawlway_store_sql::{Place, SqlPages};
+use crawlway_store_conformance::search::page;
+use crawlway_store_sql::{Database, SqlPageIndex};
 use harness::TestDatabase;
 use sqlx::{Connection, PgConnection, Row};
 use std::{
@@ -17,14 +17,14 @@ use std::{
 };
 use tokio::sync::Barrier;
 
-async fn total(pages: &SqlPages, query: &str) -> u64 {
-    pages.search(&Search::new(query)).await.unwrap_or_else(|error| panic!("{query}: {error}")).total
+async fn total(pages: &SqlPageIndex, query: &str) -> u64 {
+    pages.search(&SearchRequest::new(query)).await.unwrap_or_else(|error| panic!("{query}: {error}")).total
 }
 
 #[tokio::test]
 async fn sqlite_has_no_page_index() {
     let database = TestDatabase::sqlite().await;
-    let refused = database.open().await.pages().expect_err("SQLite");
+    let refused = database.open().await.page_index().expect_err("SQLite");
     assert!(
         matches!(&refused, StoreError::Invalid { problem } if problem.contains("PostgreSQL")),
         "{refused}"
@@ -35,13 +35,13 @@ async fn sqlite_has_no_page_index() {
 async fn closing_the_pages_leaves_the_store_open() {
     let database = TestDatabase::postgres().await;
     let store = database.open().await;
-    let pages = store.pages().unwrap();
+    let pages = store.page_index().unwrap();
     pages.write([page("http://a.org/1", "x", "word")].into()).await.unwrap();
     pages.close().await.unwrap();
     pages.close().await.unwrap();
     assert_eq!(pages.count().await, Err(StoreError::Closed));
     assert_eq!(pages.write([].into()).await, Err(StoreError::Closed));
-    assert_eq!(store.pages().unwrap().count().await, Ok(1), "others go on");
+    assert_eq!(store.page_index().unwrap().count().await, Ok(1), "others go on");
     store.claim(&[], Duration::from_secs(1)).await.unwrap();
     database.clear().await;
 }
@@ -50,7 +50,7 @@ async fn closing_the_pages_leaves_the_store_open() {
 #[tokio::test]
 async fn a_page_of_megabytes_is_found_by_every_word() {
     let database = TestDatabase::postgres().await;
-    let pages = database.open().await.pages().unwrap();
+    let pages = database.open().await.page_index().unwrap();
     let mut text = "beginning ".to_owned();
     for number in 0..60_000 {
         text.push_str(&format!("the number{number} 東京 "));
@@ -76,7 +76,7 @@ async fn a_page_of_megabytes_is_found_by_every_word() {
     ] {
         assert_eq!(total(&pages, query).await, expected, "{query}");
     }
-    let found = pages.search(&Search::new("number59999 last")).await.unwrap();
+    let found = pages.search(&SearchRequest::new("number59999 last")).await.unwrap();
     assert!(found.hits[0].snippet.contains("<mark>last</mark>"), "{}", found.hits[0].snippet);
     assert_eq!(pages.get(&big.url).await.unwrap().unwrap().text.len(), text.len());
     database.clear().await;
@@ -85,7 +85,7 @@ async fn a_page_of_megabytes_is_found_by_every_word() {
 #[tokio::test]
 async fn a_nul_becomes_the_replacement_character() {
     let database = TestDatabase::postgres().await;
-    let pages = database.open().await.pages().unwrap();
+    let pages = database.open().await.page_index().unwrap();
     let odd = IndexedPage {
         item: "i\0".into(),
         host: "a.\0org".into(),
@@ -107,7 +107,7 @@ async fn writers_of_the_same_pages_wait_for_each_other() {
     let (mut writers, begun) = (Vec::new(), Timestamp::now());
     let last_round = Arc::new(Barrier::new(WRITERS));
     for writer in 0..WRITERS {
-        let (pages, last_round) = (Arc::new(database.open().await.pages().unwrap()), last_round.clone());
+        let (pages, last_round) = (Arc::new(database.open().await.page_index().unwrap()), last_round.clone());
         writers.push(tokio::spawn(async move {
             for round in 0..8 {
                 let is_last = round == 7;
@@ -133,7 +133,7 @@ async fn writers_of_the_same_pages_wait_for_each_other() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let pages = database.open().await.pages().unwrap();
+    let pages = database.open().await.page_index().unwrap();
     assert_eq!(pages.count().await, Ok(40));
     let mut counted = 0;
     for writer in 0..WRITERS {
@@ -146,7 +146,7 @@ async fn writers_of_the_same_pages_wait_for_each_other() {
 #[tokio::test]
 async fn tombstones_are_swept_after_their_retention() {
     let database = TestDatabase::postgres().await;
-    let pages = database.open().await.pages().unwrap();
+    let pages = database.open().await.page_index().unwrap();
     let old = page("http://a.org/1", "x", "word");
     pages.write([old.clone(), page("http://a.org/2", "x", "word")].into()).await.unwrap();
     assert_eq!(pages.remove(std::slice::from_ref(&old.url), None).await, Ok(1));
@@ -155,7 +155,7 @@ async fn tombstones_are_swept_after_their_retention() {
     let month = i64::try_from(TOMBSTONE_RETENTION.as_millis()).unwrap() + 1000;
     database.execute(&format!("UPDATE pages SET crawled_at = crawled_at - {month} WHERE removed > 0")).await;
     // A process sweeps with its first removal, and then once per interval.
-    let another = database.open().await.pages().unwrap();
+    let another = database.open().await.page_index().unwrap();
     assert_eq!(another.remove(&["http://a.org/3".to_owned()], None).await, Ok(0));
     pages.write([old.clone()].into()).await.unwrap();
     assert_eq!(pages.get(&old.url).await, Ok(Some(old)), "it is past its retention");
@@ -180,7 +180,7 @@ async fn words_are_found_by_the_index_and_not_by_reading_all_pages() {
     const MANY: usize = 10_000;
     let database = TestDatabase::postgres().await;
     let store = database.open().await;
-    let pages = store.pages().unwrap();
+    let pages = store.page_index().unwrap();
     let all: Vec<IndexedPage> = (0..MANY)
         .map(|n| page(&format!("http://h{}.org/{n}", n % 100), &format!("title{n}"), &text(n)))
         .collect();
@@ -189,7 +189,7 @@ async fn words_are_found_by_the_index_and_not_by_reading_all_pages() {
     }
     store.close().await;
     database.execute("ANALYZE pages").await;
-    let Place::Postgres(address) = &database.place else { unreachable!("it is PostgreSQL") };
+    let Database::Postgres(address) = &database.place else { unreachable!("it is PostgreSQL") };
     let mut connection = PgConnection::connect(address).await.unwrap();
     // The statistics of the writes arrive late.
     let mut before = uses(&mut connection).await;
@@ -204,7 +204,7 @@ async fn words_are_found_by_the_index_and_not_by_reading_all_pages() {
     };
     settled(&mut before, &mut connection).await;
     let store = database.open().await;
-    let pages = store.pages().unwrap();
+    let pages = store.page_index().unwrap();
     let queries = [
         ("title77", 1),
         ("own4321", 1),

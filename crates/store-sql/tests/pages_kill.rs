@@ -4,9 +4,9 @@
 
 mod harness;
 
-use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::Search};
-use crawlway_store_conformance::finding::page;
-use crawlway_store_sql::{Place, SqlOptions, SqlPages, SqlStore};
+use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::SearchRequest};
+use crawlway_store_conformance::search::page;
+use crawlway_store_sql::{Database, SqlOptions, SqlPageIndex, SqlStore};
 use harness::TestDatabase;
 use std::{
     collections::BTreeMap,
@@ -26,9 +26,9 @@ fn main() {
     );
 }
 
-async fn open(address: &str) -> SqlPages {
-    let options = SqlOptions::new(Place::Postgres(address.to_owned()));
-    SqlStore::open(options).await.expect("the store opens").pages().unwrap()
+async fn open(address: &str) -> SqlPageIndex {
+    let options = SqlOptions::new(Database::Postgres(address.to_owned()));
+    SqlStore::open(options).await.expect("the store opens").page_index().unwrap()
 }
 
 /// The pages of one batch: some new, some seen before.
@@ -54,7 +54,7 @@ async fn work(address: &str, round: u64) {
 
 async fn kill_many_times() {
     let database = TestDatabase::postgres().await;
-    let Place::Postgres(address) = database.place.clone() else { unreachable!("it is PostgreSQL") };
+    let Database::Postgres(address) = database.place.clone() else { unreachable!("it is PostgreSQL") };
     // The confirmed version of each page.
     let mut stored: BTreeMap<String, u64> = BTreeMap::new();
     for round in 0..ROUNDS {
@@ -77,7 +77,7 @@ async fn kill_many_times() {
     database.clear().await;
 }
 
-async fn check(pages: &SqlPages, stored: &BTreeMap<String, u64>, round: u64) {
+async fn check(pages: &SqlPageIndex, stored: &BTreeMap<String, u64>, round: u64) {
     // No lock of the killed writer is in the way.
     pages.write([page("http://a.org/check", "x", "words")].into()).await.unwrap();
     for (url, version) in stored {
@@ -87,7 +87,7 @@ async fn check(pages: &SqlPages, stored: &BTreeMap<String, u64>, round: u64) {
     }
     let all = pages.scan(None, 100_000).await.unwrap();
     assert_eq!(all.len() as u64, pages.count().await.unwrap());
-    assert_eq!(pages.search(&Search::new("words")).await.unwrap().total, all.len() as u64);
+    assert_eq!(pages.search(&SearchRequest::new("words")).await.unwrap().total, all.len() as u64);
     // The last batch that was begun is stored whole or not at all.
     let latest = all.iter().map(|page| page.crawled_at.as_millis()).filter(|at| *at < 1_000_000_000).max();
     let of_latest = all.iter().filter(|page| Some(page.crawled_at.as_millis()) == latest).count();

@@ -1,6 +1,6 @@
 //! Errors of the stores, by what the caller can do about them.
 
-/// Error of a store. The rate limiter has its own, [`GateError`](crate::GateError).
+/// Error of a store. The rate limiter has its own, [`RateLimiterError`](crate::RateLimiterError).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

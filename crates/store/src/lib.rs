@@ -6,20 +6,23 @@
 mod bloom_filter;
 mod error;
 pub mod frontier;
-pub mod gate;
 pub mod inventory;
 pub mod outage;
 pub mod pages;
+pub mod rate_limiter;
 pub mod seen;
 pub mod trails;
 
-pub use bloom_filter::Filter;
+pub use bloom_filter::BloomFilter;
 pub use crawlway_clock::{Clock, ManualClock, Timestamp};
 pub use crawlway_suspects as suspects;
 pub use error::StoreError;
 pub use frontier::{CrawlId, Frontier, FrontierPolicy};
-pub use gate::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Turn, Why};
 pub use inventory::UrlRecords;
 pub use pages::{IndexedPage, PageIndex};
+pub use rate_limiter::{
+    Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome, Reservation,
+    Ticket, WaitReason,
+};
 pub use seen::SeenUrls;
-pub use trails::{End, TrailEntry, Trails};
+pub use trails::{AttemptEnd, TrailEntry, Trails};

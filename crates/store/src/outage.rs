@@ -1,7 +1,7 @@
 //! Fail-fast handling of server outages, shared by all backends: calls fail at once while the server is unavailable,
 //! and one call at a time probes it, with exponential back-off.
 
-use crate::gate::Jitter;
+use crate::rate_limiter::Jitter;
 use crawlway_clock::Backoff;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ struct Failures {
 impl Outage {
     /// Allows a call, or fails at once with the last error while the server is in back-off. After the back-off one call
     /// is allowed as a probe; the others fail until it has ended or `timeout` has passed.
-    pub fn may_ask(&self, timeout: Duration) -> Result<(), String> {
+    pub fn try_acquire(&self, timeout: Duration) -> Result<(), String> {
         let mut failures = self.0.lock();
         let Some(failures) = failures.as_mut() else { return Ok(()) };
         let now = Instant::now();
@@ -43,13 +43,13 @@ impl Outage {
         }
         *failures = Some(Failures {
             count,
-            next_probe: Instant::now() + BACKOFF.delay(count).mul_f64(chance(0.5, 1.0)),
+            next_probe: Instant::now() + BACKOFF.delay(count).mul_f64(random_between(0.5, 1.0)),
             last_error: error.to_owned(),
         });
     }
 
     /// Records that the server has answered.
-    pub fn answered(&self) {
+    pub fn succeeded(&self) {
         if self.0.lock().take().is_some() {
             tracing::info!("the database is available again");
         }
@@ -57,8 +57,8 @@ impl Outage {
 }
 
 /// Random number between the two bounds, so that clients that failed together do not retry together.
-pub fn chance(from: f64, to: f64) -> f64 {
-    let random = Jitter::random().number() >> 11;
+pub fn random_between(from: f64, to: f64) -> f64 {
+    let random = Jitter::random().next_u64() >> 11;
     from + (to - from) * (random as f64 / (1u64 << 53) as f64)
 }
 
@@ -69,13 +69,13 @@ mod tests {
     #[test]
     fn calls_fail_fast_during_an_outage_and_one_call_probes() {
         let outage = Outage::default();
-        assert!(outage.may_ask(MAX_DELAY).is_ok());
+        assert!(outage.try_acquire(MAX_DELAY).is_ok());
         outage.failed("connection refused");
-        assert_eq!(outage.may_ask(MAX_DELAY), Err("connection refused".to_owned()));
+        assert_eq!(outage.try_acquire(MAX_DELAY), Err("connection refused".to_owned()));
         std::thread::sleep(BACKOFF.delay(1));
-        assert!(outage.may_ask(MAX_DELAY).is_ok());
-        assert!(outage.may_ask(MAX_DELAY).is_err());
-        outage.answered();
-        assert!(outage.may_ask(MAX_DELAY).is_ok());
+        assert!(outage.try_acquire(MAX_DELAY).is_ok());
+        assert!(outage.try_acquire(MAX_DELAY).is_err());
+        outage.succeeded();
+        assert!(outage.try_acquire(MAX_DELAY).is_ok());
     }
 }

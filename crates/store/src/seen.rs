@@ -17,28 +17,28 @@ use std::{fmt::Debug, time::Duration};
 pub trait SeenUrls: Debug + Send + Sync {
     /// Claims each URL for its owner for the given TTL. A claim by the same owner renews it. A seen mark older than
     /// [`Claim::max_age`] is ignored.
-    async fn claim(&self, claims: &[Claim], ttl: Duration) -> Result<Vec<Claimed>, StoreError>;
+    async fn claim(&self, claims: &[Claim], ttl: Duration) -> Result<Vec<ClaimOutcome>, StoreError>;
 
     /// Marks each URL as seen, claimed or not. A later mark replaces an earlier one and ends any claim.
-    async fn mark(&self, seen: &[Seen]) -> Result<(), StoreError>;
+    async fn mark(&self, seen: &[SeenUrl]) -> Result<(), StoreError>;
 
     /// Releases claims. Claims of other owners and seen marks are unaffected.
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError>;
 
     /// Whether other programs may delete entries, so that a crawled page may be unknown before its TTL ends.
-    fn is_open_to_others(&self) -> bool {
+    fn allows_external_deletes(&self) -> bool {
         false
     }
 
     /// Whether each URL is seen or claimed. Read-only.
-    async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError>;
+    async fn contains(&self, urls: &[String]) -> Result<Vec<bool>, StoreError>;
 
     /// Deletes URLs, so that they may be crawled at once. Returns how many were seen or claimed.
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError>;
 
     /// Deletes up to `max` expired entries to reclaim their space. Returns how many. Backends with a TTL of their own
     /// return 0.
-    async fn sweep(&self, max: usize) -> Result<u64, StoreError>;
+    async fn purge_expired(&self, max: usize) -> Result<u64, StoreError>;
 }
 
 /// Claim on a URL, to crawl it.
@@ -61,9 +61,9 @@ impl Claim {
 
 /// Outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimOutcome {
     /// The URL is claimed by the owner.
-    Ours,
+    Granted,
     /// The URL was crawled, by another item or by an earlier attempt of this one.
     Seen {
         /// The item that crawled it.
@@ -84,7 +84,7 @@ pub enum Claimed {
 
 /// A URL that was crawled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenUrl {
     /// The URL, in its normal form.
     pub url: String,
     /// The item that crawled it.

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 #[async_trait::async_trait]
 pub trait Trails: Debug + Send + Sync {
     /// Appends entries. They are durable when this returns.
-    async fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError>;
+    async fn append(&self, entries: &[TrailEntry]) -> Result<(), StoreError>;
 
     /// Trail of one item, oldest entry first, entries of the same time in the order they were added. Empty for an
     /// unknown item.
@@ -20,7 +20,7 @@ pub trait Trails: Debug + Send + Sync {
 
     /// Ids of up to `max` items whose trail is open, in byte order. A trail is open if its latest non-terminal entry
     /// is later than every terminal one; at the same time the terminal entry wins.
-    async fn open(&self, max: usize) -> Result<Vec<String>, StoreError>;
+    async fn open_items(&self, max: usize) -> Result<Vec<String>, StoreError>;
 
     /// Deletes up to `max` entries from before this time, oldest first. Returns how many.
     async fn expire(&self, before: Timestamp, max: usize) -> Result<u64, StoreError>;
@@ -40,7 +40,7 @@ pub struct TrailEntry {
     /// When the attempt ended.
     pub at: Timestamp,
     /// How it ended, as a fixed set of values for programs.
-    pub end: End,
+    pub end: AttemptEnd,
     /// Outcome named by the stage, such as `published` or `unchanged`.
     pub outcome: String,
     /// Number of the attempt, from 1.
@@ -62,7 +62,7 @@ pub struct TrailEntry {
 /// How an attempt of a stage ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum AttemptEnd {
     /// The item is done.
     Done,
     /// The stage is done and has published the item to the next stage.
@@ -79,32 +79,39 @@ pub enum End {
     Replayed,
 }
 
-impl End {
+impl AttemptEnd {
     /// All values.
-    pub const ALL: [End; 7] =
-        [End::Done, End::Passed, End::Retried, End::Deferred, End::Waited, End::Dead, End::Replayed];
+    pub const ALL: [AttemptEnd; 7] = [
+        AttemptEnd::Done,
+        AttemptEnd::Passed,
+        AttemptEnd::Retried,
+        AttemptEnd::Deferred,
+        AttemptEnd::Waited,
+        AttemptEnd::Dead,
+        AttemptEnd::Replayed,
+    ];
 
     /// The stored name.
     pub const fn as_str(self) -> &'static str {
         match self {
-            End::Done => "done",
-            End::Passed => "passed",
-            End::Retried => "retried",
-            End::Deferred => "deferred",
-            End::Waited => "waited",
-            End::Dead => "dead",
-            End::Replayed => "replayed",
+            AttemptEnd::Done => "done",
+            AttemptEnd::Passed => "passed",
+            AttemptEnd::Retried => "retried",
+            AttemptEnd::Deferred => "deferred",
+            AttemptEnd::Waited => "waited",
+            AttemptEnd::Dead => "dead",
+            AttemptEnd::Replayed => "replayed",
         }
     }
 
     /// Parses a stored name.
-    pub fn from_word(word: &str) -> Option<Self> {
+    pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|end| end.as_str() == word)
     }
 
     /// Whether the attempt failed.
     const fn is_failure(self) -> bool {
-        matches!(self, End::Retried | End::Waited | End::Dead)
+        matches!(self, AttemptEnd::Retried | AttemptEnd::Waited | AttemptEnd::Dead)
     }
 
     /// Splits the text of an attempt into the `note` and `error` of its entry.
@@ -113,12 +120,12 @@ impl End {
     }
 
     /// Whether the item needs no further work.
-    pub const fn closes(self) -> bool {
-        matches!(self, End::Done | End::Dead)
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, AttemptEnd::Done | AttemptEnd::Dead)
     }
 }
 
-impl std::fmt::Display for End {
+impl std::fmt::Display for AttemptEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }

@@ -1,34 +1,34 @@
 //! Suspects: items whose worker was lost. One of them may have crashed it.
 //!
 //! A lost worker counts no attempt, since most of its items are not to blame. Instead, an item takes twice as many slots
-//! with each lost worker, so that suspects run in halving groups. After [`ALONE_AFTER`] losses it runs solo: with
+//! with each lost worker, so that suspects run in halving groups. After [`SOLO_AFTER`] losses it runs solo: with
 //! nothing else in its process. Only a crash of a solo run counts against the item.
 
 /// Number of lost workers after which an item runs solo.
-pub const ALONE_AFTER: u32 = 5;
+pub const SOLO_AFTER: u32 = 5;
 
 /// Free slots of a worker.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct Slots {
     left: usize,
     first: bool,
 }
 
-impl Places {
+impl Slots {
     /// `max` free slots.
     pub fn new(max: usize) -> Self {
         Self { left: max, first: true }
     }
 
     /// Whether a slot is free.
-    pub fn are_left(&self) -> bool {
+    pub fn has_free(&self) -> bool {
         self.left > 0
     }
 
     /// Takes the slots for an item with this many lost workers; `false` if there are too few. The first item always fits
     /// if any slot is free.
     pub fn take(&mut self, losses: u32) -> bool {
-        let needed = places_of(losses);
+        let needed = slots_for(losses);
         if self.left == 0 || (needed > self.left && !self.first) {
             return false;
         }
@@ -39,8 +39,8 @@ impl Places {
 }
 
 /// Number of slots that an item takes after this many lost workers. A solo item takes one, since nothing runs beside it.
-pub fn places_of(losses: u32) -> usize {
-    if losses >= ALONE_AFTER { 1 } else { 1 << losses }
+pub fn slots_for(losses: u32) -> usize {
+    if losses >= SOLO_AFTER { 1 } else { 1 << losses }
 }
 
 #[cfg(test)]
@@ -50,19 +50,19 @@ mod tests {
     #[test]
     fn suspects_run_in_halving_groups() {
         let group = |losses| {
-            let mut places = Places::new(16);
+            let mut places = Slots::new(16);
             (0..100).take_while(|_| places.take(losses)).count()
         };
-        assert_eq!((0..=ALONE_AFTER).map(group).collect::<Vec<_>>(), [16, 8, 4, 2, 1, 16]);
+        assert_eq!((0..=SOLO_AFTER).map(group).collect::<Vec<_>>(), [16, 8, 4, 2, 1, 16]);
     }
 
     #[test]
     fn the_first_item_fits_if_a_slot_is_free() {
-        let mut places = Places::new(2);
+        let mut places = Slots::new(2);
         assert!(places.take(4), "else a small worker would never take it");
         assert!(!places.take(0));
-        assert!(!Places::new(0).take(0));
-        let mut places = Places::new(3);
+        assert!(!Slots::new(0).take(0));
+        let mut places = Slots::new(3);
         assert!(places.take(0));
         assert!(!places.take(2), "four are needed and two are left");
         assert!(places.take(1));

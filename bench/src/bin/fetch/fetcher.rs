@@ -4,8 +4,8 @@ use crate::{join_all, spawn_requests};
 use anyhow::ensure;
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{Fetcher, Guard, Identity, Keep, Request, Setup, Waiting, resolve::FixedNames};
-use crawlway_store::gate;
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store::rate_limiter;
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
     net::SocketAddr,
     sync::Arc,
@@ -14,7 +14,7 @@ use std::{
 
 /// Fetcher that resolves `*.test` to the server, and may connect to it.
 pub(crate) fn fetcher(server: SocketAddr, keep: Keep) -> anyhow::Result<Fetcher> {
-    let mut setup = Setup::new(Arc::new(EmbeddedGate::open(GateOptions::default())?));
+    let mut setup = Setup::new(Arc::new(EmbeddedRateLimiter::open(RateLimiterOptions::default())?));
     setup.guard = Guard::new(vec![format!("{}/32:{}", server.ip(), server.port()).parse()?]);
     setup.resolver = Arc::new(FixedNames { names: [("*.test".to_owned(), vec![server.ip()])].into() });
     setup.keep = keep;
@@ -25,7 +25,7 @@ pub(crate) fn fetcher(server: SocketAddr, keep: Keep) -> anyhow::Result<Fetcher>
 pub(crate) fn request(url: NormalUrl, concurrency: usize, identity: &Arc<Identity>) -> Request {
     let in_flight = u32::try_from(concurrency).unwrap_or(u32::MAX);
     Request {
-        pace: gate::Limits { in_flight, gap: Duration::ZERO },
+        pace: rate_limiter::RateLimits { concurrency: in_flight, min_delay: Duration::ZERO },
         waiting: Waiting::Here { at_most: Duration::from_secs(60) },
         robots: false,
         identity: identity.clone(),

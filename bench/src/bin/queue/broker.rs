@@ -85,6 +85,6 @@ pub(crate) async fn work(
     }
     let took = started.elapsed();
     let depth = broker.depth(&queue).await?;
-    ensure!(depth.waiting() + depth.in_flight == 0, "expected an empty queue, got {depth:?}");
+    ensure!(depth.pending() + depth.in_flight == 0, "expected an empty queue, got {depth:?}");
     Ok(took)
 }

@@ -144,7 +144,7 @@ async fn to_be_indexed(broker: Option<&dyn Broker>) -> anyhow::Result<Option<u64
     let Some(broker) = broker else { return Ok(None) };
     Ok(Some(match broker.depth(&crawler_queue()).await {
         Ok(depth) if depth.paused => depth.in_flight,
-        Ok(depth) => depth.waiting() + depth.in_flight,
+        Ok(depth) => depth.pending() + depth.in_flight,
         Err(BrokerError::UnknownQueue { .. }) => 0,
         Err(error) => return Err(error.into()),
     }))

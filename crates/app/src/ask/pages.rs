@@ -3,10 +3,10 @@
 use super::Target;
 use crate::open;
 use crawlway_gateway::{answers, shape::Results};
-use crawlway_store::pages::Search;
+use crawlway_store::pages::SearchRequest;
 
 /// Runs a search.
-pub(crate) async fn search(target: Target<'_>, search: &Search) -> anyhow::Result<Results> {
+pub(crate) async fn search(target: Target<'_>, search: &SearchRequest) -> anyhow::Result<Results> {
     match target {
         Target::Remote(client) => {
             let mut url = client.url(["api", "search"]);
@@ -14,7 +14,7 @@ pub(crate) async fn search(target: Target<'_>, search: &Search) -> anyhow::Resul
                 .append_pair("q", &search.query)
                 .append_pair("limit", &search.limit.to_string())
                 .append_pair("offset", &search.offset.to_string())
-                .append_pair("fold", &search.fold.to_string());
+                .append_pair("fold", &search.collapse_duplicates.to_string());
             client.get(&url).await
         }
         Target::Local(config) => {

@@ -2,7 +2,7 @@
 
 use super::{Client, Target};
 use crate::{open, worker::worker_name};
-use crawlway_broker::{Cause, DeadFilter, DeadId, QueueName, Timestamp};
+use crawlway_broker::{DeadLetterCause, DeadLetterFilter, DeadLetterId, QueueName, Timestamp};
 use crawlway_clock::Clock;
 use crawlway_gateway::{
     answers,
@@ -33,11 +33,11 @@ struct ApiFilter<'a> {
     until: Option<String>,
 }
 
-impl<'a> From<&'a DeadFilter> for ApiFilter<'a> {
-    fn from(filter: &'a DeadFilter) -> Self {
+impl<'a> From<&'a DeadLetterFilter> for ApiFilter<'a> {
+    fn from(filter: &'a DeadLetterFilter) -> Self {
         Self {
-            all: *filter == DeadFilter::all(),
-            cause: filter.cause.map(Cause::as_str),
+            all: *filter == DeadLetterFilter::all(),
+            cause: filter.cause.map(DeadLetterCause::as_str),
             reason: filter.reason.as_deref(),
             error: filter.error.as_deref(),
             message_id: filter.message_id.as_deref(),
@@ -116,7 +116,7 @@ impl Queues {
     pub(crate) async fn dead(
         &self,
         queue: Option<&QueueName>,
-        filter: &DeadFilter,
+        filter: &DeadLetterFilter,
         after: Option<&str>,
         limit: usize,
     ) -> anyhow::Result<DeadList> {
@@ -161,7 +161,11 @@ impl Queues {
         }
     }
 
-    pub(crate) async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> anyhow::Result<Replayed> {
+    pub(crate) async fn replay(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> anyhow::Result<Replayed> {
         let client = match self {
             Self::Remote(client) => client,
             Self::Local(queues) => {
@@ -174,7 +178,7 @@ impl Queues {
             }
         };
         match &filter.id {
-            Some(DeadId(id)) => {
+            Some(DeadLetterId(id)) => {
                 client.post_empty(&client.url(["api", "dead", queue.as_str(), id, "replay"])).await
             }
             None => {
@@ -184,7 +188,11 @@ impl Queues {
         }
     }
 
-    pub(crate) async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> anyhow::Result<Dropped> {
+    pub(crate) async fn drop_dead(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> anyhow::Result<Dropped> {
         let client = match self {
             Self::Remote(client) => client,
             Self::Local(queues) => {
@@ -192,7 +200,7 @@ impl Queues {
             }
         };
         match &filter.id {
-            Some(DeadId(id)) => client.delete(&client.url(["api", "dead", queue.as_str(), id])).await,
+            Some(DeadLetterId(id)) => client.delete(&client.url(["api", "dead", queue.as_str(), id])).await,
             None => {
                 let mut url = client.url(["api", "dead", queue.as_str()]);
                 let filter = ApiFilter::from(filter);
@@ -212,7 +220,7 @@ fn queue_url<'a>(client: &Client, name: &'a QueueName, rest: impl IntoIterator<I
 async fn dead_page(
     client: &Client,
     queue: Option<&str>,
-    filter: &DeadFilter,
+    filter: &DeadLetterFilter,
     after: Option<&str>,
     limit: usize,
 ) -> anyhow::Result<DeadList> {

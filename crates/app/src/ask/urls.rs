@@ -10,7 +10,7 @@ use crawlway_broker::{Broker, QueueName, Timestamp};
 use crawlway_content::{UrlOptions, url::normalise};
 use crawlway_fetch::Guard;
 use crawlway_gateway::{answers, shape::AcceptedUrl};
-use crawlway_store::inventory::{RecordId, Wanted};
+use crawlway_store::inventory::{RecordId, RecordQuery};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -100,11 +100,11 @@ pub(crate) async fn get(target: Target<'_>, id_or_url: &str) -> anyhow::Result<O
 }
 
 /// Records by time of creation.
-pub(crate) async fn list(target: Target<'_>, wanted: &Wanted) -> anyhow::Result<Urls> {
+pub(crate) async fn list(target: Target<'_>, wanted: &RecordQuery) -> anyhow::Result<Urls> {
     match target {
         Target::Remote(client) => {
             let mut url = client.url(["api", "urls"]);
-            let Wanted { from, to, status, after, limit, with_source } = wanted;
+            let RecordQuery { from, to, status, after, limit, with_source } = wanted;
             let conditions = [
                 ("from", from.map(Timestamp::to_iso)),
                 ("to", to.map(Timestamp::to_iso)),

@@ -5,7 +5,7 @@ use crate::{
     ask::{Queues, Target},
     config::Config,
     output::{Cell, Column, Output, Table, Tone, one_line},
-    quantity::{exact_duration, rough_duration},
+    quantity::{format_duration, rough_duration},
 };
 use clap::{Args, Subcommand};
 use crawlway_broker::QueueName;
@@ -166,7 +166,7 @@ async fn show(queues: &Queues, name: &QueueName, output: &mut Output) -> anyhow:
         ("settled", per_second(queue.settled_per_s)),
         ("paused", if queue.paused { "yes" } else { "no" }.to_owned()),
         ("prefetch", queue.prefetch.to_string()),
-        ("lease", exact_duration(millis(queue.lease_ms))),
+        ("lease", format_duration(millis(queue.lease_ms))),
         ("max attempts", queue.max_attempts.to_string()),
         ("limit", queue.max_length.as_ref().map_or_else(|| "none".to_owned(), written_limit)),
         ("groups", if queue.groups { "in order, one message in flight per group" } else { "no" }.to_owned()),

@@ -108,7 +108,7 @@ async fn fetch_rules(
     args: &CheckArgs,
     config: &Config,
 ) -> anyhow::Result<Result<Vec<(Arc<Robots>, String)>, FetchError>> {
-    let fetcher = Fetcher::new(config.fetch.setup(open::gate(config).await?, &args.allow)?)?;
+    let fetcher = Fetcher::new(config.fetch.setup(open::rate_limiter(config).await?, &args.allow)?)?;
     let mut checked = Vec::with_capacity(pages.len());
     for page in pages {
         let mut request = config.fetch.request(page.clone())?;

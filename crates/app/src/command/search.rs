@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::Args;
 use crawlway_gateway::shape::{Hit, Results};
-use crawlway_store::pages::Search;
+use crawlway_store::pages::SearchRequest;
 use std::io;
 
 /// Search the pages
@@ -45,8 +45,12 @@ pub(super) struct SearchArgs {
 }
 
 pub(super) async fn run(args: SearchArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let search =
-        Search { query: args.query.join(" "), offset: args.offset, limit: args.limit, fold: !args.no_fold };
+    let search = SearchRequest {
+        query: args.query.join(" "),
+        offset: args.offset,
+        limit: args.limit,
+        collapse_duplicates: !args.no_fold,
+    };
     let results = ask::search(Target::of(config)?, &search).await?;
     let none = results.hits.is_empty();
     if output.is_json() {

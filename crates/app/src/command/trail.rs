@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::Args;
 use crawlway_gateway::shape::{TrailStep, Trails};
-use crawlway_store::{End, frontier::EntryState};
+use crawlway_store::{AttemptEnd, frontier::EntryState};
 
 /// Show the event history of an item, by its id or its URL
 #[derive(Debug, Args)]
@@ -78,8 +78,8 @@ fn print(trails: &Trails, output: &mut Output) -> anyhow::Result<()> {
         ]);
         for entry in &trail.entries {
             let tone = match entry.end {
-                End::Dead => Tone::Alarm,
-                End::Retried | End::Waited => Tone::Notice,
+                AttemptEnd::Dead => Tone::Alarm,
+                AttemptEnd::Retried | AttemptEnd::Waited => Tone::Notice,
                 _ => Tone::Plain,
             };
             table.row([

@@ -11,7 +11,9 @@ use crate::{
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Timestamp;
 use crawlway_gateway::shape::{AcceptedUrl, UrlRecord};
-use crawlway_store::inventory::{Cursor, MOST_LISTED, MOST_WITH_SOURCE, Status, Wanted};
+use crawlway_store::inventory::{
+    Cursor, MAX_PAGE_SIZE, MAX_PAGE_SIZE_WITH_SOURCE, RecordQuery, RecordStatus,
+};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -114,16 +116,16 @@ struct ListArgs {
 
 /// Status on the command line.
 #[derive(Debug, Clone, Copy)]
-struct StatusArg(Status);
+struct StatusArg(RecordStatus);
 
 impl ValueEnum for StatusArg {
     fn value_variants<'a>() -> &'a [Self] {
         &[
-            StatusArg(Status::Queued),
-            StatusArg(Status::InProgress),
-            StatusArg(Status::Completed),
-            StatusArg(Status::FailedRetryable),
-            StatusArg(Status::FailedPermanent),
+            StatusArg(RecordStatus::Queued),
+            StatusArg(RecordStatus::InProgress),
+            StatusArg(RecordStatus::Completed),
+            StatusArg(RecordStatus::FailedRetryable),
+            StatusArg(RecordStatus::FailedPermanent),
         ]
     }
 
@@ -237,10 +239,10 @@ async fn get(id_or_url: &str, config: &Config, output: &mut Output) -> anyhow::R
 
 async fn list(args: ListArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let ListArgs { from, to, status, cursor, limit, source } = args;
-    let max = if source { MOST_WITH_SOURCE } else { MOST_LISTED };
+    let max = if source { MAX_PAGE_SIZE_WITH_SOURCE } else { MAX_PAGE_SIZE };
     let limit = limit.unwrap_or(max.min(50)).min(max);
     let status = status.map(|StatusArg(status)| status);
-    let wanted = Wanted { from, to, status, after: cursor, limit, with_source: source };
+    let wanted = RecordQuery { from, to, status, after: cursor, limit, with_source: source };
     let listed = ask::urls(Target::of(config)?, &wanted).await?;
     if output.is_json() {
         return Ok(output.json(&listed)?);
@@ -275,9 +277,9 @@ async fn list(args: ListArgs, config: &Config, output: &mut Output) -> anyhow::R
 }
 
 fn tone(status: &str) -> Tone {
-    match Status::from_word(status) {
-        Some(Status::FailedPermanent) => Tone::Alarm,
-        Some(Status::FailedRetryable) => Tone::Notice,
+    match RecordStatus::from_name(status) {
+        Some(RecordStatus::FailedPermanent) => Tone::Alarm,
+        Some(RecordStatus::FailedRetryable) => Tone::Notice,
         _ => Tone::Plain,
     }
 }

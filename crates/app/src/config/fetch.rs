@@ -3,7 +3,7 @@
 use super::value::{ByteSize, Count, Number, Span};
 use crawlway_content::NormalUrl;
 use crawlway_fetch::{Allowed, Guard, Identity, Limits, Memory, Request, Setup, check_roots};
-use crawlway_store::gate::{self, Gate, MAX_GAP};
+use crawlway_store::rate_limiter::{self, MAX_MIN_DELAY, RateLimiter};
 use serde::Deserialize;
 use std::{
     num::{NonZeroU32, NonZeroUsize},
@@ -41,7 +41,10 @@ impl FetchSettings {
     pub(crate) fn request(&self, url: NormalUrl) -> anyhow::Result<Request> {
         let size = |ByteSize(bytes): ByteSize| usize::try_from(bytes).unwrap_or(usize::MAX);
         Ok(Request {
-            pace: gate::Limits { in_flight: self.per_host_concurrency.0.get(), gap: self.min_delay.0 },
+            pace: rate_limiter::RateLimits {
+                concurrency: self.per_host_concurrency.0.get(),
+                min_delay: self.min_delay.0,
+            },
             identity: Arc::new(self.identity().map_err(anyhow::Error::msg)?),
             robots_max_wait: self.max_robots_wait.0,
             limits: Limits {
@@ -76,10 +79,14 @@ impl FetchSettings {
     }
 
     /// Setup of a fetcher with this rate limiter; `besides` are further exceptions of the SSRF guard.
-    pub(crate) fn setup(&self, gate: Arc<dyn Gate>, besides: &[Allowed]) -> anyhow::Result<Setup> {
+    pub(crate) fn setup(
+        &self,
+        rate_limiter: Arc<dyn RateLimiter>,
+        besides: &[Allowed],
+    ) -> anyhow::Result<Setup> {
         let extra_roots = self.roots().map_err(anyhow::Error::msg)?;
         let (guard, memory) = (self.guard(besides)?, self.pages_memory());
-        Ok(Setup { guard, extra_roots, memory, ..Setup::new(gate) })
+        Ok(Setup { guard, extra_roots, memory, ..Setup::new(rate_limiter) })
     }
 
     /// SSRF guard with the exceptions of the settings, and these.
@@ -122,7 +129,7 @@ impl FetchSettings {
         self.identity()?;
         self.allowed()?;
         self.roots()?;
-        if self.min_delay.0 > MAX_GAP {
+        if self.min_delay.0 > MAX_MIN_DELAY {
             return Err("`min_delay`: expected a duration of up to \"1d\"".to_owned());
         }
         let timeouts = [self.connect_timeout, self.first_byte_timeout, self.total_timeout];
@@ -145,7 +152,7 @@ impl FetchSettings {
 #[cfg(test)]
 mod tests {
     use crate::config::tests::given;
-    use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+    use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
     use std::sync::Arc;
 
     /// Self-signed CA certificate.
@@ -168,8 +175,8 @@ wWMRLLed4/6YXG1RAiEAh53MalhvBTGfG28Gj+G8ugOrJwD36fWNsV0yt6O+VQM=\n\
         let file = path.to_str().unwrap();
         std::fs::write(&path, AUTHORITY).unwrap();
         let fetch = given(&[(KEY, file)]).unwrap().config.fetch;
-        let gate = Arc::new(EmbeddedGate::open(GateOptions::default()).unwrap());
-        let setup = fetch.setup(gate.clone(), &[]).unwrap();
+        let rate_limiter = Arc::new(EmbeddedRateLimiter::open(RateLimiterOptions::default()).unwrap());
+        let setup = fetch.setup(rate_limiter.clone(), &[]).unwrap();
         assert_eq!(setup.extra_roots, [AUTHORITY.as_bytes()]);
         crawlway_fetch::Fetcher::new(setup).unwrap();
         std::fs::write(&path, "nonsense").unwrap();
@@ -177,6 +184,6 @@ wWMRLLed4/6YXG1RAiEAh53MalhvBTGfG28Gj+G8ugOrJwD36fWNsV0yt6O+VQM=\n\
         assert!(refused.contains(KEY) && refused.contains("expected PEM"), "{refused}");
         std::fs::remove_file(&path).unwrap();
         assert!(given(&[(KEY, file)]).unwrap_err().to_string().contains("cannot be read"));
-        assert!(given(&[]).unwrap().config.fetch.setup(gate, &[]).unwrap().extra_roots.is_empty());
+        assert!(given(&[]).unwrap().config.fetch.setup(rate_limiter, &[]).unwrap().extra_roots.is_empty());
     }
 }

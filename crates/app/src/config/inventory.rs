@@ -59,7 +59,7 @@ impl InventoryTable {
 
     /// The queue of URLs: what holds for it, and its limit as the broker can hold it.
     pub(crate) fn queue(&self, spec: QueueSpec, broker: &Guarantees) -> QueueSpec {
-        spec.max_length(broker.limit(self.max_length.0.get().into()))
+        spec.max_length(broker.max_length(self.max_length.0.get().into()))
     }
 
     /// The flow's settings; URLs are fetched on the terms of this request.

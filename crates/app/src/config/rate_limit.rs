@@ -1,7 +1,7 @@
 //! `[rate_limit]`: where the rate limiter keeps its state, back-off and circuit breaker.
 
 use super::value::{Number, Span};
-use crawlway_store::gate::{BackOff, Breaker, Policy};
+use crawlway_store::rate_limiter::{BackoffPolicy, CircuitBreakerPolicy, RateLimitPolicy};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -28,21 +28,21 @@ pub(crate) enum RateLimitKind {
 
 impl RateLimitSettings {
     /// Back-off and circuit breaker.
-    pub(crate) fn policy(&self) -> Policy {
-        let breaker = Breaker {
-            failures: self.breaker_failures.0,
-            cool_down: self.breaker_cooldown.0,
-            most: Breaker::default().most.max(self.breaker_cooldown.0),
+    pub(crate) fn policy(&self) -> RateLimitPolicy {
+        let breaker = CircuitBreakerPolicy {
+            failure_threshold: self.breaker_failures.0,
+            cooldown: self.breaker_cooldown.0,
+            max: CircuitBreakerPolicy::default().max.max(self.breaker_cooldown.0),
         };
-        Policy {
-            back_off: BackOff {
+        RateLimitPolicy {
+            backoff: BackoffPolicy {
                 first: self.backoff_delay.0,
                 // Never shorter than the first delay, so that either can be set alone.
-                most: self.max_backoff_delay.0.max(self.backoff_delay.0),
-                ..BackOff::default()
+                max: self.max_backoff_delay.0.max(self.backoff_delay.0),
+                ..BackoffPolicy::default()
             },
             breaker: (self.breaker_failures.0 > 0).then_some(breaker),
-            ..Policy::default()
+            ..RateLimitPolicy::default()
         }
     }
 

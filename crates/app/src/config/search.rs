@@ -75,8 +75,8 @@ impl SearchTable {
             lease: self.lease.0,
             max_attempts: self.max_attempts.0.get(),
             max_solo_crashes: self.max_solo_crashes.0.get(),
-            most_waiting: u64::from(self.max_pending_urls.0.get()),
-            most_waiting_of_host: u64::from(self.max_pending_urls_per_host.0.get()),
+            max_pending: u64::from(self.max_pending_urls.0.get()),
+            max_pending_per_host: u64::from(self.max_pending_urls_per_host.0.get()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The types of settings that TOML has no type for. Each says what it expects.
 
-use crate::quantity::{DURATION, SIZE, parse_duration, parse_size};
+use crate::quantity::{DURATION_SYNTAX, SIZE, parse_duration, parse_size};
 use serde::Deserialize;
 use std::{num::NonZeroU32, time::Duration};
 
@@ -53,7 +53,7 @@ impl TryFrom<toml::Value> for Span {
     type Error = String;
     fn try_from(value: toml::Value) -> Result<Self, String> {
         let duration = value.as_str().and_then(parse_duration);
-        duration.map(Self).ok_or_else(|| format!("expected {DURATION}"))
+        duration.map(Self).ok_or_else(|| format!("expected {DURATION_SYNTAX}"))
     }
 }
 
@@ -65,7 +65,7 @@ impl TryFrom<toml::Value> for Keep {
             text => text
                 .and_then(parse_duration)
                 .map(|duration| Self(Some(duration)))
-                .ok_or_else(|| format!("expected {DURATION}, or \"forever\"")),
+                .ok_or_else(|| format!("expected {DURATION_SYNTAX}, or \"forever\"")),
         }
     }
 }

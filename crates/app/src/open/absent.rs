@@ -28,14 +28,17 @@ pub(super) mod rabbitmq {
 #[cfg(not(feature = "redis"))]
 pub(super) mod redis {
     use crate::config::Config;
-    use crawlway_store::{SeenUrls, gate::Gate};
+    use crawlway_store::{SeenUrls, rate_limiter::RateLimiter};
     use std::{sync::Arc, time::Duration};
 
     pub(crate) async fn seen_urls(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn SeenUrls>> {
         super::refused("Redis")
     }
 
-    pub(crate) async fn rate_limiter(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn Gate>> {
+    pub(crate) async fn rate_limiter(
+        _: &Config,
+        _: Option<Duration>,
+    ) -> anyhow::Result<Arc<dyn RateLimiter>> {
         super::refused("Redis")
     }
 
@@ -62,14 +65,14 @@ pub(super) mod mongodb {
 #[cfg(not(feature = "postgresql"))]
 pub(super) mod postgresql {
     use crate::{config::Config, open::Records};
-    use crawlway_store::{PageIndex, gate::Gate};
+    use crawlway_store::{PageIndex, RateLimiter};
     use std::sync::Arc;
 
     pub(crate) fn page_index(_: &Records) -> anyhow::Result<Arc<dyn PageIndex>> {
         super::refused("PostgreSQL")
     }
 
-    pub(crate) async fn rate_limiter(_: &Config, _: &Records) -> anyhow::Result<Arc<dyn Gate>> {
+    pub(crate) async fn rate_limiter(_: &Config, _: &Records) -> anyhow::Result<Arc<dyn RateLimiter>> {
         super::refused("PostgreSQL")
     }
 }

@@ -27,11 +27,13 @@ use absent::redis;
 pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, pages_queue, url_queue};
 pub(crate) use check::{Listens, check};
 pub(crate) use needs::{
-    gate_probe, index_probe, kept_with_records, needs, needs_of_inventory_alone, seen_probe, urls_probe,
+    index_probe, kept_with_records, needs, needs_of_inventory_alone, rate_limiter_probe, seen_probe,
+    urls_probe,
 };
 pub(crate) use stores::{
-    Records, existing_page_index, existing_records, existing_urls, gate, gate_with_records, idle_gate,
-    index_with_records, lock_records, own_gate, own_index, records, shared_seen, shared_urls,
+    Records, existing_page_index, existing_records, existing_urls, idle_rate_limiter, index_with_records,
+    lock_records, own_index, own_rate_limiter, rate_limiter, rate_limiter_with_records, records, shared_seen,
+    shared_urls,
 };
 
 use crate::{config::Config, presence};

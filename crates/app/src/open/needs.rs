@@ -5,7 +5,7 @@ use crate::{
     worker::Runs,
 };
 use crawlway_gateway::{Need, Probe};
-use crawlway_store::{Gate, PageIndex, SeenUrls, StoreError, UrlRecords, seen::Claim};
+use crawlway_store::{PageIndex, RateLimiter, SeenUrls, StoreError, UrlRecords, seen::Claim};
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -30,7 +30,7 @@ pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
         SeenKind::Records => records,
         SeenKind::Redis => REDIS,
     };
-    let gate = match config.rate_limit.kind {
+    let rate_limiter = match config.rate_limit.kind {
         RateLimitKind::Embedded => EMBEDDED,
         RateLimitKind::Redis => REDIS,
         RateLimitKind::Postgresql => POSTGRESQL,
@@ -47,7 +47,7 @@ pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
         ("broker", config.broker.backend(), true),
         ("records", records, true),
         ("seen", seen, runs.asks_seen()),
-        ("gate", gate, runs.asks_the_gate()),
+        ("gate", rate_limiter, runs.asks_the_gate()),
         ("inventory", inventory, runs.has_inventory()),
         ("index", index, runs.asks_the_index()),
     ];
@@ -91,10 +91,10 @@ pub(crate) fn urls_probe(urls: Arc<dyn UrlRecords>) -> Probe {
 }
 
 /// Asks a gate that is not in the database of the records.
-pub(crate) fn gate_probe(gate: Arc<dyn Gate>) -> Probe {
+pub(crate) fn rate_limiter_probe(rate_limiter: Arc<dyn RateLimiter>) -> Probe {
     Probe::new(move || {
-        let gate = gate.clone();
-        async move { gate.tracked().await }
+        let rate_limiter = rate_limiter.clone();
+        async move { rate_limiter.tracked_groups().await }
     })
 }
 

@@ -24,7 +24,7 @@ pub(super) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Br
 /// Connects to the server in the background, as soon as it can be reached.
 pub(super) fn open_later(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
     let options = options(settings).map_err(UsageError)?;
-    Ok(Arc::new(RabbitBroker::connect_later(Options { patience: OUTAGE_TIMEOUT, ..options })))
+    Ok(Arc::new(RabbitBroker::connect_later(Options { connection_timeout: OUTAGE_TIMEOUT, ..options })))
 }
 
 /// Refuses settings and queues that RabbitMQ would refuse, without asking the server.
@@ -57,10 +57,10 @@ fn options(settings: &RabbitSettings) -> Result<Options, String> {
         user,
         password: password.expose().to_owned(),
         vhost,
-        management: (!management.is_empty()).then(|| management.clone()),
+        management_url: (!management.is_empty()).then(|| management.clone()),
         // Messages of all flows are JSON.
         content_type: Some("application/json".to_owned()),
-        name: format!("crawlway {}", worker_name()),
+        connection_name: format!("crawlway {}", worker_name()),
         max_message: max_message.0,
         confirm_timeout: confirm_timeout.0,
         ..Default::default()

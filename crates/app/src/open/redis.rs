@@ -2,7 +2,7 @@
 
 use crate::{config::Config, failure::UsageError};
 use anyhow::Context;
-use crawlway_store::{SeenUrls, StoreError, gate::Gate};
+use crawlway_store::{SeenUrls, StoreError, rate_limiter::RateLimiter};
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use std::{sync::Arc, time::Duration};
 
@@ -15,9 +15,12 @@ pub(super) async fn seen_urls(
 }
 
 /// Rate limiter; `within` overrides the connect timeout.
-pub(super) async fn rate_limiter(config: &Config, within: Option<Duration>) -> anyhow::Result<Arc<dyn Gate>> {
+pub(super) async fn rate_limiter(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Arc<dyn RateLimiter>> {
     let store = open(config, "rate_limit.kind", within).await?;
-    Ok(Arc::new(store.gate(config.rate_limit.policy()).await?))
+    Ok(Arc::new(store.rate_limiter(config.rate_limit.policy()).await?))
 }
 
 /// Refuses settings that cannot work, without asking the server. `setting` is the one that selects Redis.
@@ -33,6 +36,6 @@ async fn open(config: &Config, setting: &str, within: Option<Duration>) -> anyho
 fn options(config: &Config, setting: &str, within: Option<Duration>) -> Result<RedisOptions, String> {
     let url = config.redis.set_url(setting)?;
     let mut options = RedisOptions { prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
-    options.open_within = within.unwrap_or(options.open_within);
+    options.open_timeout = within.unwrap_or(options.open_timeout);
     Ok(options)
 }

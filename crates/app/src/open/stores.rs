@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 use crawlway_gateway::Probe;
 use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
-use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, UrlRecords, gate::Gate};
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, UrlRecords, rate_limiter::RateLimiter};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Where the embedded records are, below the data directory.
@@ -28,7 +28,7 @@ pub(crate) fn lock_records(config: &Config) -> anyhow::Result<Option<DirectoryLo
         return Ok(None);
     }
     private::data_directory(&config.data_dir)?;
-    match DirectoryLock::take(&config.data_dir) {
+    match DirectoryLock::acquire(&config.data_dir) {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::InUse { holder }) => {
             let holder = holder.map(|pid| format!(" (process {pid})")).unwrap_or_default();
@@ -56,7 +56,7 @@ impl Records {
     /// others' too, unless the settings say that there are none.
     pub(crate) async fn take_back(&self, config: &Config) -> anyhow::Result<()> {
         if config.records.kind == RecordKind::Embedded || config.only_process {
-            self.frontier.take_back().await?;
+            self.frontier.reclaim_all().await?;
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Records {
         Probe::new(move || {
             let (store, data) = (store.clone(), data.clone());
             async move {
-                store.reachable().await?;
+                store.ping().await?;
                 match data {
                     Some(data) => needs::can_be_written(data).await,
                     None => Ok(()),
@@ -160,14 +160,14 @@ pub(crate) async fn records(config: &Config, within: Option<Duration>) -> anyhow
 
 pub(super) fn record_options(config: &Config, within: Option<Duration>) -> Result<SqlOptions, String> {
     let place = match config.records.kind {
-        RecordKind::Embedded => Place::Sqlite(config.data_dir.join(RECORDS_FILE)),
-        RecordKind::Postgresql => Place::Postgres(config.records.set_url()?.to_owned()),
+        RecordKind::Embedded => Database::Sqlite(config.data_dir.join(RECORDS_FILE)),
+        RecordKind::Postgresql => Database::Postgres(config.records.set_url()?.to_owned()),
     };
     let settings = &config.records.postgresql;
     Ok(SqlOptions {
         policy: config.search.policy(),
         connections: settings.max_connections.0.get(),
-        open_within: within.unwrap_or(settings.connect_timeout.0),
+        open_timeout: within.unwrap_or(settings.connect_timeout.0),
         ..SqlOptions::new(place)
     })
 }
@@ -204,7 +204,7 @@ async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     private::data_directory(&config.data_dir)?;
     let directory = config.data_dir.join(INDEX_DIRECTORY);
     let options =
-        crawlway_search_index::Options { memory: config.search.index_memory(), ..Default::default() };
+        crawlway_search_index::IndexOptions { memory: config.search.index_memory(), ..Default::default() };
     // An index of an older version is rebuilt here, which takes a while.
     let opened = tokio::task::spawn_blocking(move || TantivyIndex::open(directory, options)).await?;
     Ok(Arc::new(opened.context("cannot open the search index")?))
@@ -212,21 +212,21 @@ async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
 
 /// The gate that every request passes, for a command that fetches by itself. The embedded one lives in this process and is as
 /// old as that.
-pub(crate) async fn gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
-    let gate = match config.rate_limit.kind {
+pub(crate) async fn rate_limiter(config: &Config) -> anyhow::Result<Arc<dyn RateLimiter>> {
+    let rate_limiter = match config.rate_limit.kind {
         RateLimitKind::Embedded => None,
-        RateLimitKind::Redis => own_gate(config, None).await?,
-        RateLimitKind::Postgresql => gate_with_records(config, &records(config, None).await?).await?,
+        RateLimitKind::Redis => own_rate_limiter(config, None).await?,
+        RateLimitKind::Postgresql => rate_limiter_with_records(config, &records(config, None).await?).await?,
     };
-    gate.map_or_else(|| idle_gate(config), Ok)
+    rate_limiter.map_or_else(|| idle_rate_limiter(config), Ok)
 }
 
 /// The gate, unless it is in the database of the records. A server is waited for within this time instead of the usual one.
 /// The embedded one remembers in the data directory when hosts were last asked and which of them blocked us.
-pub(crate) async fn own_gate(
+pub(crate) async fn own_rate_limiter(
     config: &Config,
     within: Option<Duration>,
-) -> anyhow::Result<Option<Arc<dyn Gate>>> {
+) -> anyhow::Result<Option<Arc<dyn RateLimiter>>> {
     Ok(match config.rate_limit.kind {
         RateLimitKind::Embedded => {
             private::data_directory(&config.data_dir)?;
@@ -238,10 +238,10 @@ pub(crate) async fn own_gate(
 }
 
 /// The gate in the database of the records, if it is there.
-pub(crate) async fn gate_with_records(
+pub(crate) async fn rate_limiter_with_records(
     config: &Config,
     records: &Records,
-) -> anyhow::Result<Option<Arc<dyn Gate>>> {
+) -> anyhow::Result<Option<Arc<dyn RateLimiter>>> {
     if config.rate_limit.kind != RateLimitKind::Postgresql {
         return Ok(None);
     }
@@ -249,13 +249,14 @@ pub(crate) async fn gate_with_records(
 }
 
 /// A gate for who fetches nothing, or whose gate lives no longer than the process.
-pub(crate) fn idle_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
+pub(crate) fn idle_rate_limiter(config: &Config) -> anyhow::Result<Arc<dyn RateLimiter>> {
     gate_in(config, None)
 }
 
-fn gate_in(config: &Config, directory: Option<PathBuf>) -> anyhow::Result<Arc<dyn Gate>> {
-    let options = GateOptions { policy: config.rate_limit.policy(), directory, ..GateOptions::default() };
-    Ok(Arc::new(EmbeddedGate::open(options)?))
+fn gate_in(config: &Config, directory: Option<PathBuf>) -> anyhow::Result<Arc<dyn RateLimiter>> {
+    let options =
+        RateLimiterOptions { policy: config.rate_limit.policy(), directory, ..RateLimiterOptions::default() };
+    Ok(Arc::new(EmbeddedRateLimiter::open(options)?))
 }
 
 #[cfg(test)]

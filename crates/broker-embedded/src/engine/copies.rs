@@ -9,7 +9,7 @@ use crate::{
     journal::Event,
     record::{DeadLetterInfo, Kind, Losses, MessageHistory, OWN_POSITION, StoredMessage},
 };
-use crawlway_broker::{Cause, Failure, Timestamp, limits};
+use crawlway_broker::{DeadLetterCause, Failure, Timestamp, limits};
 use std::io;
 
 /// Error text for an attempt whose worker was lost.
@@ -66,14 +66,15 @@ impl State {
     ) -> io::Result<Option<u32>> {
         let Rewrite { slot, queue, tag, now } = rewrite;
         let (mut stored, mut history) = self.with_history(slot)?;
-        let failure = Failure { error: limits::truncated(error, limits::MAX_ERROR).to_owned(), at: now };
+        let failure =
+            Failure { error: limits::truncated(error, limits::MAX_ERROR_BYTES).to_owned(), at: now };
         history.attempts += 1;
         history.first_error.get_or_insert(failure.clone());
         history.last_error = Some(failure);
         let attempts = history.attempts;
         if attempts >= self.queues[queue as usize].spec.max_attempts {
             let reason = format!("all {attempts} attempts failed");
-            let cause = Cause::AttemptsUsedUp;
+            let cause = DeadLetterCause::AttemptsUsedUp;
             self.add_dead_letter_copy(request, rewrite, stored, history, cause, &reason);
             return Ok(None);
         }
@@ -93,7 +94,7 @@ impl State {
         let (stored, mut history) = self.with_history(rewrite.slot)?;
         // The rejected attempt counts, too.
         history.attempts += 1;
-        self.add_dead_letter_copy(request, rewrite, stored, history, Cause::Refused, reason);
+        self.add_dead_letter_copy(request, rewrite, stored, history, DeadLetterCause::Refused, reason);
         Ok(())
     }
 
@@ -103,7 +104,7 @@ impl State {
         rewrite: Rewrite,
         mut stored: StoredMessage,
         history: MessageHistory,
-        cause: Cause,
+        cause: DeadLetterCause,
         reason: &str,
     ) {
         let Rewrite { slot, queue, tag, now } = rewrite;
@@ -112,7 +113,7 @@ impl State {
         let attempts = history.attempts;
         stored.history = Some(history);
         stored.due = Timestamp::default();
-        let reason = limits::truncated(reason, limits::MAX_ERROR).to_owned();
+        let reason = limits::truncated(reason, limits::MAX_ERROR_BYTES).to_owned();
         stored.dead_letter = Some(DeadLetterInfo { number, at: now, cause, reason });
         request.add(queue, Kind::Dead, &stored.parts(), Effect::DeadLetter { slot, tag, number, attempts });
     }
@@ -141,7 +142,7 @@ impl State {
                 self.slab.get_mut(slot).state = MessageState::Rewriting;
                 self.queue(queue).in_flight += 1;
                 let rewrite = Rewrite { slot, queue, tag: None, now };
-                let cause = Cause::WorkerLost;
+                let cause = DeadLetterCause::WorkerLost;
                 self.add_dead_letter_copy(&mut request, rewrite, stored, history, cause, &reason);
                 self.dead_letter_requests.push(request);
             }

@@ -7,7 +7,8 @@ use crate::{
     record::{Kind, Losses, OWN_POSITION, StoredMessage},
 };
 use crawlway_broker::{
-    BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, PublishError, QueueName, Timestamp,
+    BrokerError, DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage, PublishError,
+    QueueName, Timestamp,
 };
 
 /// Limits of a batch of dead letters, so that the state is unlocked in between.
@@ -28,10 +29,10 @@ impl Engine {
     pub(crate) fn dead_letters(
         &self,
         name: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         let mut cursor = after.map(|id| number_of(id).unwrap_or(u64::MAX));
         let mut letters = Vec::new();
         let below = self.next_dead_letter_number();
@@ -39,7 +40,7 @@ impl Engine {
             let (batch, next) = self.read_batch(name, filter, cursor, below)?;
             for (_, letter) in batch {
                 if letters.len() == limit {
-                    return Ok(DeadPage {
+                    return Ok(DeadLetterPage {
                         next: letters.last().map(|letter: &DeadLetter| letter.id.clone()),
                         letters,
                     });
@@ -48,7 +49,7 @@ impl Engine {
             }
             match next {
                 Some(next) => cursor = Some(next),
-                None => return Ok(DeadPage { letters, next: None }),
+                None => return Ok(DeadLetterPage { letters, next: None }),
             }
         }
     }
@@ -58,7 +59,7 @@ impl Engine {
     fn read_batch(
         &self,
         name: &QueueName,
-        filter: &DeadFilter,
+        filter: &DeadLetterFilter,
         after: Option<u64>,
         below: u64,
     ) -> Result<(Vec<(u64, DeadLetter)>, Option<u64>), BrokerError> {
@@ -90,7 +91,7 @@ impl Engine {
     pub(crate) fn replay(
         &self,
         name: &QueueName,
-        filter: &DeadFilter,
+        filter: &DeadLetterFilter,
         after: Option<u64>,
         below: u64,
     ) -> Result<ReplayBatch, BrokerError> {
@@ -132,7 +133,11 @@ impl Engine {
     }
 
     /// Deletes matching dead letters.
-    pub(crate) fn drop_dead(&self, name: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+    pub(crate) fn drop_dead_letters(
+        &self,
+        name: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError> {
         let mut cursor = None;
         let mut dropped = 0;
         let below = self.next_dead_letter_number();
@@ -184,7 +189,7 @@ impl State {
     fn dead_letter_batch(
         &self,
         queue: u16,
-        filter: &DeadFilter,
+        filter: &DeadLetterFilter,
         after: Option<u64>,
         below: u64,
     ) -> (Vec<(u64, Slot)>, Option<u64>) {
@@ -218,7 +223,7 @@ impl State {
     }
 }
 
-fn number_of(id: &DeadId) -> Option<u64> {
+fn number_of(id: &DeadLetterId) -> Option<u64> {
     id.0.strip_prefix('d')?.parse().ok()
 }
 
@@ -227,14 +232,14 @@ fn letter(queue: &QueueName, number: u64, mut stored: StoredMessage) -> DeadLett
     let (cause, reason, dead_at) = stored
         .dead_letter
         .take()
-        .map_or((Cause::Refused, String::new(), Timestamp::default()), |dead_letter| {
+        .map_or((DeadLetterCause::Refused, String::new(), Timestamp::default()), |dead_letter| {
             (dead_letter.cause, dead_letter.reason, dead_letter.at)
         });
     let (attempts, replays, first_error, last_error) = history.map_or((0, 0, None, None), |history| {
         (history.attempts, history.replays, history.first_error, history.last_error)
     });
     DeadLetter {
-        id: DeadId(format!("d{number}")),
+        id: DeadLetterId(format!("d{number}")),
         queue: queue.clone(),
         message: stored.into_message(),
         cause,

@@ -12,7 +12,7 @@ const PROBE_SPARE_SIZE: u64 = 64 << 10;
 
 impl Engine {
     /// Fails after a failed write, or if less than the reserve is free.
-    pub(crate) fn takes_messages(&self) -> Result<(), BrokerError> {
+    pub(crate) fn accepts_publishes(&self) -> Result<(), BrokerError> {
         self.state.lock().check_open()?;
         if let Some(why) = self.outage.lock().clone() {
             return Err(BrokerError::Unavailable { detail: why });

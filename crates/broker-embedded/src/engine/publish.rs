@@ -33,7 +33,7 @@ impl From<CommitError> for PublishError {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::NotWritten(detail) => PublishError::Unavailable { detail },
-            CommitError::Unknown(detail) => PublishError::Unknown { detail },
+            CommitError::Unknown(detail) => PublishError::Unconfirmed { detail },
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     record::{Position, StoredMessage},
 };
 use bytes::Bytes;
-use crawlway_broker::{BrokerError, Delivery, Failure, QueueName, Receipt, Timestamp, suspects::Places};
+use crawlway_broker::{BrokerError, Delivery, Failure, QueueName, Receipt, Timestamp, suspects::Slots};
 use std::{io, sync::Arc};
 use tokio::sync::Notify;
 
@@ -132,8 +132,8 @@ impl State {
         let mut slots = Vec::new();
         let mut events = Vec::new();
         let mut bytes = 0;
-        let mut places = Places::new(max.min(allowance));
-        while places.are_left()
+        let mut places = Slots::new(max.min(allowance));
+        while places.has_free()
             && bytes < MAX_BATCH_SIZE
             && let Some(slot) = queue.pop(&mut self.slab)
         {

@@ -7,7 +7,7 @@ use super::{
     state::{InFlightDelivery, State},
 };
 use crate::{index::Slot, journal::Event};
-use crawlway_broker::{Receipt, SettleError, Settled, Timestamp, Verdict};
+use crawlway_broker::{Receipt, SettleError, SettleOutcome, Timestamp, Verdict};
 use std::{io, time::Duration};
 
 /// Outcomes of a batch of verdicts, some of which await a commit.
@@ -16,14 +16,17 @@ pub(crate) struct Outcomes(Vec<Outcome>);
 
 #[derive(Debug)]
 enum Outcome {
-    Immediate(Result<Settled, SettleError>),
+    Immediate(Result<SettleOutcome, SettleError>),
     /// Valid once the next record of the request is durable.
-    AfterCommit(Settled),
+    AfterCommit(SettleOutcome),
 }
 
 impl Outcomes {
     /// Final outcomes, given the results of the committed records.
-    pub(crate) fn resolve(self, records: Vec<Result<(), CommitError>>) -> Vec<Result<Settled, SettleError>> {
+    pub(crate) fn resolve(
+        self,
+        records: Vec<Result<(), CommitError>>,
+    ) -> Vec<Result<SettleOutcome, SettleError>> {
         let mut records = records.into_iter();
         let resolve = |outcome| match outcome {
             Outcome::Immediate(result) => result,
@@ -61,19 +64,23 @@ impl Engine {
             state.set_lease(tag, None);
             let rewrite = Rewrite { slot, queue, tag: Some(tag), now };
             let copied = match verdict {
-                Verdict::Retry { after, error } => state
-                    .add_retry(&mut request, rewrite, &error, now + after)
-                    .map(|attempt| attempt.map_or(Settled::Dead, |attempt| Settled::Retrying { attempt })),
+                Verdict::Retry { after, error } => {
+                    state.add_retry(&mut request, rewrite, &error, now + after).map(|attempt| {
+                        attempt.map_or(SettleOutcome::Dead, |attempt| SettleOutcome::Retrying { attempt })
+                    })
+                }
                 Verdict::Dead { reason } => {
-                    state.add_rejection(&mut request, rewrite, &reason).map(|()| Settled::Dead)
+                    state.add_rejection(&mut request, rewrite, &reason).map(|()| SettleOutcome::Dead)
                 }
                 Verdict::Done | Verdict::Requeue | Verdict::Defer { .. } => {
                     let (event, due, settled) = match verdict {
                         Verdict::Defer { until } => {
-                            (Event::Deferred { until }, Some(until), Settled::Deferred)
+                            (Event::Deferred { until }, Some(until), SettleOutcome::Deferred)
                         }
-                        Verdict::Requeue => (Event::Deferred { until: now }, Some(now), Settled::Requeued),
-                        _ => (Event::Done, None, Settled::Done),
+                        Verdict::Requeue => {
+                            (Event::Deferred { until: now }, Some(now), SettleOutcome::Requeued)
+                        }
+                        _ => (Event::Done, None, SettleOutcome::Done),
                     };
                     events.push((position, event));
                     journaled.push((outcomes.len(), tag, due));

@@ -11,8 +11,8 @@ use crate::{
     recover::recover,
 };
 use crawlway_broker::{
-    BrokerError, DeadFilter, Delivery, ExchangeName, Outgoing, PublishError, QueueName, QueueSpec, Settled,
-    Timestamp, TopicPattern, Verdict,
+    BrokerError, DeadLetterFilter, Delivery, ExchangeName, Outgoing, PublishError, QueueName, QueueSpec,
+    SettleOutcome, Timestamp, TopicPattern, Verdict,
 };
 use std::{
     io,
@@ -143,7 +143,7 @@ fn receive(engine: &Engine, name: &str) -> Vec<Delivery> {
 }
 
 fn waiting(engine: &Engine, name: &str) -> u64 {
-    engine.depth(&queue(name), NOW).unwrap().waiting()
+    engine.depth(&queue(name), NOW).unwrap().pending()
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_copy_whose_commit_failed_never_counts() {
         engine.commit(vec![request], NOW);
         disk.1.sync.store(false, SeqCst);
         let (_, outcomes) = engine.settle(vec![(delivery.receipt, Verdict::Done)], NOW);
-        assert_eq!(outcomes.resolve(Vec::new()), [Ok(Settled::Done)]);
+        assert_eq!(outcomes.resolve(Vec::new()), [Ok(SettleOutcome::Done)]);
         for filler in receive(&engine, "b") {
             drop(engine.settle(vec![(filler.receipt, Verdict::Done)], NOW));
         }
@@ -261,7 +261,7 @@ fn replaying_letters_that_die_again_at_once_ends() {
     kill_all();
     let (below, mut after, mut rounds) = (engine.next_dead_letter_number(), None, 0);
     loop {
-        let step = engine.replay(&queue("a"), &DeadFilter::all(), after, below).unwrap();
+        let step = engine.replay(&queue("a"), &DeadLetterFilter::all(), after, below).unwrap();
         engine.commit(vec![step.request], NOW);
         kill_all();
         rounds += 1;

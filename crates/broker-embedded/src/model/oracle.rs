@@ -1,7 +1,7 @@
 //! Test oracle: what must hold for every message, given the replies that its publisher and consumers got.
 
 use super::{disk::Crash, simulation::MAX_SOLO_CRASHES};
-use crawlway_broker::{Cause, DeadLetter, Delivery, Timestamp};
+use crawlway_broker::{DeadLetter, DeadLetterCause, Delivery, Timestamp};
 use std::collections::BTreeMap;
 
 /// Whether a message is in the queue.
@@ -261,7 +261,10 @@ impl Oracle {
         assert_eq!(expected.body.as_bytes(), &*letter.message.body, "{id} died with another body");
         assert!(!expected.in_flight, "{id} is dead while it is in flight");
         let innocent = expected.solo_crashes.1 < MAX_SOLO_CRASHES;
-        assert!(letter.cause != Cause::WorkerLost || !innocent, "{id} is innocent, and dead: {letter:?}");
+        assert!(
+            letter.cause != DeadLetterCause::WorkerLost || !innocent,
+            "{id} is innocent, and dead: {letter:?}"
+        );
     }
 
     /// Ids of all messages that must be present.

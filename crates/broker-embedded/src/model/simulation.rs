@@ -10,8 +10,8 @@ use crate::{
     recover::{Recovery, recover},
 };
 use crawlway_broker::{
-    DeadFilter, Outgoing, PublishError, QueueName, QueueSpec, Receipt, SettleError, Settled, Timestamp,
-    Verdict,
+    DeadLetterFilter, Outgoing, PublishError, QueueName, QueueSpec, Receipt, SettleError, SettleOutcome,
+    Timestamp, Verdict,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -283,7 +283,7 @@ impl Simulation {
                 Ok(()) => Reply::Accepted,
                 Err(_) if self.disk.has_stopped() => Reply::Missing,
                 Err(PublishError::Unavailable { .. }) => Reply::Rejected,
-                Err(PublishError::Unknown { .. }) => Reply::Missing,
+                Err(PublishError::Unconfirmed { .. }) => Reply::Missing,
                 Err(error) => panic!("unexpected: {error}"),
             };
             let body = String::from_utf8(message.body.to_vec()).unwrap();
@@ -337,13 +337,13 @@ impl Simulation {
         let outcomes = outcomes.resolve(self.commit(request));
         for ((receipt, id, _), outcome) in chosen.into_iter().zip(outcomes) {
             match outcome {
-                Ok(Settled::Done) => self.oracle.done(&id),
+                Ok(SettleOutcome::Done) => self.oracle.done(&id),
                 // The machine stopped before the reply.
                 Ok(_) if self.disk.has_stopped() => self.oracle.interrupted(&id),
-                Ok(Settled::Retrying { .. }) => self.oracle.retried(&id, due),
-                Ok(Settled::Deferred) => self.oracle.deferred(&id, due),
-                Ok(Settled::Requeued) => self.oracle.deferred(&id, self.now),
-                Ok(Settled::Dead) => self.oracle.died(&id),
+                Ok(SettleOutcome::Retrying { .. }) => self.oracle.retried(&id, due),
+                Ok(SettleOutcome::Deferred) => self.oracle.deferred(&id, due),
+                Ok(SettleOutcome::Requeued) => self.oracle.deferred(&id, self.now),
+                Ok(SettleOutcome::Dead) => self.oracle.died(&id),
                 Err(SettleError::Unavailable { .. }) => {
                     assert!(self.disk.has_stopped() || self.was_full, "nothing was wrong with the disk");
                     if to_verdict(verdict) == Verdict::Done {
@@ -400,8 +400,8 @@ impl Simulation {
 
     fn replay(&mut self, queue: usize) {
         let name = Self::name(queue);
-        let letters = self.engine.dead_letters(&name, &DeadFilter::all(), None, 1000).unwrap().letters;
-        let step = self.engine.replay(&name, &DeadFilter::all(), None, u64::MAX).unwrap();
+        let letters = self.engine.dead_letters(&name, &DeadLetterFilter::all(), None, 1000).unwrap().letters;
+        let step = self.engine.replay(&name, &DeadLetterFilter::all(), None, u64::MAX).unwrap();
         let outcomes = self.commit(step.request);
         for (letter, outcome) in letters.iter().zip(outcomes) {
             let reply = match outcome {
@@ -460,14 +460,14 @@ impl Simulation {
             }
             self.commit_all(self.engine.take_dead_letter_requests());
             let page =
-                self.engine.dead_letters(&Self::name(queue), &DeadFilter::all(), None, 10_000).unwrap();
+                self.engine.dead_letters(&Self::name(queue), &DeadLetterFilter::all(), None, 10_000).unwrap();
             for letter in &page.letters {
                 self.oracle.check_dead_letter(letter, queue);
                 seen.insert(letter.message.id.to_string());
             }
-            self.engine.drop_dead(&Self::name(queue), &DeadFilter::all()).unwrap();
+            self.engine.drop_dead_letters(&Self::name(queue), &DeadLetterFilter::all()).unwrap();
             let depth = self.engine.depth(&Self::name(queue), self.now).unwrap();
-            assert_eq!(depth.waiting() + depth.in_flight + depth.dead, 0, "all taken: {depth:?}");
+            assert_eq!(depth.pending() + depth.in_flight + depth.dead, 0, "all taken: {depth:?}");
         }
         for id in self.oracle.present_ids() {
             assert!(seen.contains(&id), "{id} was accepted and is lost");

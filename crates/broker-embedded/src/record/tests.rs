@@ -23,8 +23,12 @@ fn history() -> impl Strategy<Value = MessageHistory> {
     })
 }
 
-fn cause() -> impl Strategy<Value = Cause> {
-    prop_oneof![Just(Cause::AttemptsUsedUp), Just(Cause::WorkerLost), Just(Cause::Refused)]
+fn cause() -> impl Strategy<Value = DeadLetterCause> {
+    prop_oneof![
+        Just(DeadLetterCause::AttemptsUsedUp),
+        Just(DeadLetterCause::WorkerLost),
+        Just(DeadLetterCause::Refused)
+    ]
 }
 
 prop_compose! {

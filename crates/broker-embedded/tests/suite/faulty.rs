@@ -1,8 +1,9 @@
 //! Fault injection: the embedded queue with one violation of the contract.
 
 use crawlway_broker::{
-    Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, MaxLength, Outgoing,
-    PublishError, QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
+    MaxLength, Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError,
+    SettleOutcome, Verdict,
 };
 use crawlway_broker_embedded::EmbeddedBroker;
 use std::{sync::Arc, time::Duration};
@@ -38,15 +39,20 @@ pub(crate) struct Faulty {
 const LONG_LEASE: Duration = Duration::from_secs(1_000_000);
 
 impl Faulty {
-    async fn settle_one(&self, receipt: Receipt, verdict: Verdict) -> Result<Settled, SettleError> {
+    async fn settle_one(&self, receipt: Receipt, verdict: Verdict) -> Result<SettleOutcome, SettleError> {
         let verdict = match (self.fault, verdict) {
             // The message stays in flight and is redelivered after the outage.
             (Fault::ForgetsSettlesInAnOutage, Verdict::Done) => {
-                return self.inner.extend(&[receipt], LONG_LEASE).await.remove(0).map(|()| Settled::Done);
+                return self
+                    .inner
+                    .extend(&[receipt], LONG_LEASE)
+                    .await
+                    .remove(0)
+                    .map(|()| SettleOutcome::Done);
             }
             (Fault::RetryCountsNothing, Verdict::Retry { .. }) => {
                 let requeued = self.inner.settle(vec![(receipt, Verdict::Requeue)]).await.remove(0);
-                return requeued.map(|_| Settled::Retrying { attempt: 2 });
+                return requeued.map(|_| SettleOutcome::Retrying { attempt: 2 });
             }
             (Fault::RetryIsEarly, Verdict::Retry { after, error }) => {
                 Verdict::Retry { after: after / 2, error }
@@ -56,7 +62,7 @@ impl Faulty {
         let settled = self.inner.settle(vec![(receipt, verdict)]).await.remove(0);
         match settled {
             Err(SettleError::Fenced { .. }) if self.fault == Fault::AcceptsFencedVerdicts => {
-                Ok(Settled::Done)
+                Ok(SettleOutcome::Done)
             }
             settled => settled,
         }
@@ -123,7 +129,7 @@ impl Broker for Faulty {
         Ok(got)
     }
 
-    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<SettleOutcome, SettleError>> {
         let mut answers = Vec::new();
         for (receipt, verdict) in verdicts {
             answers.push(self.settle_one(receipt, verdict).await);
@@ -135,8 +141,8 @@ impl Broker for Faulty {
         self.inner.extend(receipts, lease).await
     }
 
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        self.inner.alone(receipt).await
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.inner.mark_solo(receipt).await
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
@@ -159,10 +165,10 @@ impl Broker for Faulty {
     async fn dead_letters(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         let mut page = self.inner.dead_letters(queue, filter, after, limit).await?;
         if self.fault == Fault::LosesTheFirstError {
             page.letters.iter_mut().for_each(|letter| letter.first_error = letter.last_error.clone());
@@ -170,12 +176,20 @@ impl Broker for Faulty {
         Ok(page)
     }
 
-    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+    async fn replay(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<ReplayOutcome, BrokerError> {
         self.inner.replay(queue, filter).await
     }
 
-    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
-        self.inner.drop_dead(queue, filter).await
+    async fn drop_dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError> {
+        self.inner.drop_dead_letters(queue, filter).await
     }
 
     async fn close(&self) -> Result<(), BrokerError> {

@@ -16,14 +16,14 @@ const SLACK: u64 = HANDLES * LengthLimited::<Faulty>::STEP as u64;
 
 fn support(aspect: Aspect) -> Support {
     match aspect {
-        Aspect::LimitExact => Support::Refused { why: "no such limit" },
-        Aspect::LimitApproximate => Support::Emulated { caveat: "from the depth at the publisher" },
+        Aspect::MaxLengthExact => Support::Refused { why: "no such limit" },
+        Aspect::MaxLengthApproximate => Support::Emulated { caveat: "from the depth at the publisher" },
         _ => Support::Native,
     }
 }
 
 fn limited(inner: Arc<EmbeddedBroker>, fault: Fault, depth_lag: Duration) -> LengthLimited<Faulty> {
-    let guarantees = Guarantees { support, limit_slack: SLACK, depth_lag, ..inner.guarantees() };
+    let guarantees = Guarantees { support, max_length_slack: SLACK, depth_lag, ..inner.guarantees() };
     LengthLimited::new(Faulty { inner, fault }, guarantees)
 }
 
@@ -54,9 +54,9 @@ async fn publish(broker: &dyn Broker, spec: &QueueSpec, count: usize) -> (usize,
 #[tokio::test]
 async fn one_publisher_never_exceeds_the_limit() {
     let (_folder, inner, spec) = open(25);
-    assert_eq!(inner.guarantees().limit(1000), MaxLength::Exact(1000));
+    assert_eq!(inner.guarantees().max_length(1000), MaxLength::Exact(1000));
     let broker = limited(inner, Fault::Nothing, Duration::ZERO);
-    assert_eq!(broker.guarantees().limit(1000), MaxLength::Approximate { limit: 1000, slack: SLACK });
+    assert_eq!(broker.guarantees().max_length(1000), MaxLength::Approximate { limit: 1000, slack: SLACK });
     broker.declare(std::slice::from_ref(&spec)).await.expect("an approximate limit");
     assert_eq!(publish(&broker, &spec, 60).await, (25, 25));
     let declared = &broker.inner().queues().await.expect("the queues")[0];

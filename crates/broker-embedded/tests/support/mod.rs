@@ -96,7 +96,7 @@ impl Harness for EmbeddedHarness {
         self.clock.advance(time);
     }
 
-    fn poll_wait(&self) -> Duration {
+    fn poll_timeout(&self) -> Duration {
         Duration::from_millis(20)
     }
 

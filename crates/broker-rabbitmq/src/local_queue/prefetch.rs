@@ -1,7 +1,7 @@
 //! Prefetch buffer of a queue: delivered messages that no receiver has taken yet.
 
 use crate::{ack_channel::AckChannel, wire::DecodedMessage};
-use crawlway_broker::{Timestamp, suspects::Places};
+use crawlway_broker::{Timestamp, suspects::Slots};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -54,7 +54,7 @@ impl PrefetchBuffer {
 
     /// Takes messages from the front, up to `max` places. A suspect takes several places.
     pub(super) fn take(&mut self, max: usize) -> Vec<Incoming> {
-        let mut places = Places::new(max);
+        let mut places = Slots::new(max);
         let fits = |incoming: &&Incoming| places.take(incoming.decoded.history.losses);
         let count = self.messages.iter().take_while(fits).count();
         self.unsettled += count;
@@ -69,9 +69,9 @@ impl PrefetchBuffer {
     /// Whether receivers with so many places would take more than what is buffered from these sources. Suspects are not
     /// prefetched beyond that: what is buffered in a crash becomes more suspect.
     pub(super) fn has_room(&self, max: usize, sources: &[Source]) -> bool {
-        let mut places = Places::new(max);
+        let mut places = Slots::new(max);
         let mut buffered = self.messages.iter().filter(|incoming| sources.contains(&incoming.source));
-        buffered.all(|incoming| places.take(incoming.decoded.history.losses)) && places.are_left()
+        buffered.all(|incoming| places.take(incoming.decoded.history.losses)) && places.has_free()
     }
 
     pub(super) fn drain(&mut self) -> Vec<Incoming> {

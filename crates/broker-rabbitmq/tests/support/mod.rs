@@ -5,7 +5,8 @@ pub(crate) mod frame_proxy;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use crawlway_broker::{
-    Broker, Delivery, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Settled, Timestamp, Verdict,
+    Broker, Delivery, MessageId, Outgoing, PublishError, QueueName, QueueSpec, SettleOutcome, Timestamp,
+    Verdict,
 };
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use crawlway_testkit::{proxy::Proxy, servers::RabbitMq};
@@ -35,7 +36,7 @@ pub(crate) fn options(server: &RabbitMq) -> Options {
         port: server.port,
         user: server.user.clone(),
         password: server.password.clone(),
-        management: Some(server.management.clone()),
+        management_url: Some(server.management.clone()),
         ..Options::default()
     }
 }
@@ -106,7 +107,7 @@ pub(crate) async fn receive_one(broker: &RabbitBroker, queue: &QueueName) -> Del
     received.remove(0)
 }
 
-pub(crate) async fn settle(broker: &RabbitBroker, delivery: Delivery, verdict: Verdict) -> Settled {
+pub(crate) async fn settle(broker: &RabbitBroker, delivery: Delivery, verdict: Verdict) -> SettleOutcome {
     broker.settle(vec![(delivery.receipt, verdict)]).await.remove(0).expect("it is settled")
 }
 
@@ -243,7 +244,7 @@ pub(crate) async fn publish_all(broker: Arc<RabbitBroker>, queue: QueueName, ids
                 .zip(results)
                 .filter_map(|(id, result)| match result {
                     Ok(()) => None,
-                    Err(PublishError::Unknown { .. } | PublishError::Unavailable { .. }) => Some(id),
+                    Err(PublishError::Unconfirmed { .. } | PublishError::Unavailable { .. }) => Some(id),
                     Err(error) => panic!("publishing {id}: {error}"),
                 })
                 .collect();
@@ -265,7 +266,7 @@ pub(crate) async fn finish_all(
         let ids: Vec<String> = received.iter().map(|delivery| delivery.message.id.to_string()).collect();
         let verdicts = received.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
         for (id, result) in ids.into_iter().zip(broker.settle(verdicts).await) {
-            if result == Ok(Settled::Done) {
+            if result == Ok(SettleOutcome::Done) {
                 finished.lock().expect("no task panicked").insert(id);
             }
         }

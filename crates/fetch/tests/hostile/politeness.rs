@@ -8,23 +8,27 @@ use crate::{
 use crawlway_fetch::{Code, Fetcher, Request, Waiting};
 use crawlway_store::{
     Clock, ManualClock, Timestamp,
-    gate::{self, BackOff, Breaker, Gate, Group, Outcome, Policy, Ticket, Turn},
+    rate_limiter::{
+        self, BackoffPolicy, CircuitBreakerPolicy, Group, RateLimitPolicy, RateLimiter, RequestOutcome,
+        Reservation, Ticket,
+    },
 };
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant, SystemTime},
 };
 
-fn with_limiter(gate: Arc<dyn Gate>) -> Fetcher {
-    Fetcher::new(crawlway_fetch::Setup { gate, ..setup() }).expect("a fetcher")
+fn with_limiter(rate_limiter: Arc<dyn RateLimiter>) -> Fetcher {
+    Fetcher::new(crawlway_fetch::Setup { rate_limiter, ..setup() }).expect("a fetcher")
 }
 
 /// Fetcher whose rate limiter has this policy and a manual clock.
-fn with_policy(policy: Policy) -> (Fetcher, Arc<ManualClock>) {
+fn with_policy(policy: RateLimitPolicy) -> (Fetcher, Arc<ManualClock>) {
     let clock = ManualClock::at(Timestamp::now());
-    let options = GateOptions { policy, clock: Clock::Manual(clock.clone()), seed: Some(1), directory: None };
-    (with_limiter(Arc::new(EmbeddedGate::open(options).expect("a rate limiter"))), clock)
+    let options =
+        RateLimiterOptions { policy, clock: Clock::Manual(clock.clone()), seed: Some(1), directory: None };
+    (with_limiter(Arc::new(EmbeddedRateLimiter::open(options).expect("a rate limiter"))), clock)
 }
 
 fn deferred(url: &str) -> Request {
@@ -45,8 +49,8 @@ async fn every_request_has_a_permit_of_its_host() {
         }
     })
     .await;
-    let gate = Arc::new(RecordingLimiter::unlimited());
-    let fetcher = with_limiter(gate.clone());
+    let rate_limiter = Arc::new(RecordingLimiter::unlimited());
+    let fetcher = with_limiter(rate_limiter.clone());
     let port = server.address.port();
     let mut request = request(&format!("http://first.test:{port}/a"));
     request.robots = true;
@@ -54,13 +58,13 @@ async fn every_request_has_a_permit_of_its_host() {
     let (first, second) = ("first.test", "second.test");
     // robots.txt with its redirect, the page with its redirect, then both of the other host.
     let expected = [first, first, first, first, second, second];
-    assert_eq!(gate.groups(), expected);
-    assert_eq!(gate.finished(), vec![Outcome::Success; 6]);
+    assert_eq!(rate_limiter.groups(), expected);
+    assert_eq!(rate_limiter.finished(), vec![RequestOutcome::Success; 6]);
 
     // The group of a request applies to its own host only.
     request.group = Some(Group::new("platform").expect("a group"));
     within(&fetcher, &request).await.expect("a page");
-    assert_eq!(gate.groups()[6..], ["platform", "platform", second]);
+    assert_eq!(rate_limiter.groups()[6..], ["platform", "platform", second]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,20 +73,20 @@ async fn concurrency_and_minimum_delay_hold_at_the_server() {
     for in_flight in [1, 3] {
         let recorder = RequestRecorder::new();
         let server = recorder.server(Duration::from_millis(20)).await;
-        let gate = Arc::new(RecordingLimiter::enforcing());
-        let fetcher = Arc::new(with_limiter(gate.clone()));
+        let rate_limiter = Arc::new(RecordingLimiter::enforcing());
+        let fetcher = Arc::new(with_limiter(rate_limiter.clone()));
         let mut tasks = Vec::new();
         for number in 0..50 {
             let host = format!("host-{}.test", number % 3);
             let mut request = request(&format!("http://{host}:{}/{number}", server.address.port()));
-            request.pace = gate::Limits { in_flight, gap };
+            request.pace = rate_limiter::RateLimits { concurrency: in_flight, min_delay: gap };
             let fetcher = fetcher.clone();
             tasks.push(tokio::spawn(async move { fetcher.fetch(&request).await }));
         }
         for task in tasks {
             task.await.expect("no panic").expect("a page");
         }
-        let granted = gate.granted();
+        let granted = rate_limiter.granted();
         for host in ["host-0.test", "host-1.test", "host-2.test"] {
             let requests = recorder.of(host);
             assert!(requests.len() >= 16);
@@ -111,8 +115,8 @@ async fn concurrency_and_minimum_delay_hold_at_the_server() {
 #[tokio::test]
 async fn a_deferred_request_has_its_slot() {
     let server = Server::by_path(|_| page("200 OK", "", b"ok")).await;
-    let (fetcher, clock) = with_policy(Policy::default());
-    let pace = gate::Limits::one_at_a_time(Duration::from_secs(10));
+    let (fetcher, clock) = with_policy(RateLimitPolicy::default());
+    let pace = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(10));
     let requests: Vec<Request> =
         (0..3).map(|n| Request { pace, ..deferred(&server.url(&format!("/{n}"))) }).collect();
     within(&fetcher, &requests[0]).await.expect("the first has a permit at once");
@@ -137,7 +141,7 @@ async fn a_wait_beyond_the_maximum_fails_at_once() {
     let server = Server::by_path(|_| page("200 OK", "", b"ok")).await;
     let fetcher = fetcher();
     let mut request = request(&server.url("/"));
-    request.pace = gate::Limits::one_at_a_time(Duration::from_secs(3600));
+    request.pace = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(3600));
     request.waiting = Waiting::Here { at_most: Duration::from_millis(50) };
     within(&fetcher, &request).await.expect("the first has a permit");
     let error = expect(within(&fetcher, &request).await, Code::GateWait);
@@ -154,7 +158,7 @@ async fn too_many_requests_with_retry_after_in_seconds_and_as_a_date() {
     ] {
         let answer = page(status, &format!("retry-after: {after}\r\n"), b"");
         let server = Server::by_path(move |_| answer.clone()).await;
-        let (fetcher, clock) = with_policy(Policy::default());
+        let (fetcher, clock) = with_policy(RateLimitPolicy::default());
         let before = Timestamp::now();
         let error = expect(within(&fetcher, &deferred(&server.url("/"))).await, code);
         let at_least = Duration::from_secs(at_least);
@@ -184,10 +188,10 @@ async fn challenges_are_blocks() {
 #[tokio::test]
 async fn failures_cause_back_off_and_then_open_the_circuit_breaker() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
-    let policy = Policy {
-        back_off: BackOff { jitter_percent: 0, ..BackOff::default() },
-        breaker: Some(Breaker { failures: 3, ..Breaker::default() }),
-        ..Policy::default()
+    let policy = RateLimitPolicy {
+        backoff: BackoffPolicy { jitter_percent: 0, ..BackoffPolicy::default() },
+        breaker: Some(CircuitBreakerPolicy { failure_threshold: 3, ..CircuitBreakerPolicy::default() }),
+        ..RateLimitPolicy::default()
     };
     let (fetcher, clock) = with_policy(policy.clone());
     let request = deferred(&format!("http://{free}/"));
@@ -201,7 +205,7 @@ async fn failures_cause_back_off_and_then_open_the_circuit_breaker() {
     }
     expect(within(&fetcher, &request).await, Code::Refused);
     let error = expect(within(&fetcher, &request).await, Code::GateOpen);
-    assert!(error.not_before.expect("a time") >= clock.now() + policy.breaker.expect("one").cool_down);
+    assert!(error.not_before.expect("a time") >= clock.now() + policy.breaker.expect("one").cooldown);
     // Half open: one probe, and after its success all requests.
     let server = Server::on(&free.to_string(), |_| page("200 OK", "", b"back")).await;
     clock.set(error.not_before.expect("a time"));
@@ -212,19 +216,20 @@ async fn failures_cause_back_off_and_then_open_the_circuit_breaker() {
 #[tokio::test]
 async fn a_cancelled_fetch_releases_its_permit() {
     let server = silent().await;
-    let gate = Arc::new(EmbeddedGate::open(GateOptions::default()).expect("a rate limiter"));
-    let fetcher = with_limiter(gate.clone());
+    let rate_limiter =
+        Arc::new(EmbeddedRateLimiter::open(RateLimiterOptions::default()).expect("a rate limiter"));
+    let fetcher = with_limiter(rate_limiter.clone());
     let mut request = request(&server.url("/"));
-    request.pace = gate::Limits::one_at_a_time(Duration::ZERO);
+    request.pace = rate_limiter::RateLimits::one_at_a_time(Duration::ZERO);
     let cancelled = tokio::time::timeout(Duration::from_millis(100), fetcher.fetch(&request)).await;
     assert!(cancelled.is_err(), "the server never answers");
     // The permit is free long before its lease ends.
     let started = Instant::now();
     let group = Group::new("127.0.0.1").expect("a group");
     loop {
-        match gate.reserve(&group, Ticket::of("next"), &request.pace).await.expect("an answer") {
-            Turn::Go(_) => break,
-            Turn::NotBefore { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
+        match rate_limiter.reserve(&group, Ticket::of("next"), &request.pace).await.expect("an answer") {
+            Reservation::Granted(_) => break,
+            Reservation::NotBefore { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
         }
         assert!(started.elapsed() < Duration::from_secs(10), "the permit is still taken");
     }
@@ -232,17 +237,18 @@ async fn a_cancelled_fetch_releases_its_permit() {
 
 #[tokio::test]
 async fn a_permit_is_extended_while_its_request_runs() {
-    let policy = Policy { lease: Duration::from_secs(1), ..Policy::default() };
-    let gate = Arc::new(
-        EmbeddedGate::open(GateOptions { policy, ..GateOptions::default() }).expect("a rate limiter"),
+    let policy = RateLimitPolicy { lease: Duration::from_secs(1), ..RateLimitPolicy::default() };
+    let rate_limiter = Arc::new(
+        EmbeddedRateLimiter::open(RateLimiterOptions { policy, ..RateLimiterOptions::default() })
+            .expect("a rate limiter"),
     );
     let recorder = RequestRecorder::new();
     let server = recorder.server(Duration::from_millis(1500)).await;
-    let fetcher = with_limiter(gate);
+    let fetcher = with_limiter(rate_limiter);
     let url = |n: u8| format!("http://slow.test:{}/{n}", server.address.port());
     let requests = [1, 2].map(|n| {
         let mut request = request(&url(n));
-        request.pace = gate::Limits::one_at_a_time(Duration::ZERO);
+        request.pace = rate_limiter::RateLimits::one_at_a_time(Duration::ZERO);
         request.limits.first_byte = Duration::from_secs(8);
         request.limits.total = Duration::from_secs(8);
         request
@@ -281,11 +287,11 @@ async fn thousands_of_hosts_leave_few_connections_and_no_tasks() {
 async fn a_cancelled_wait_frees_its_slot() {
     let server = Server::by_path(|_| page("200 OK", "", b"hello")).await;
     let clock = ManualClock::at(Timestamp::now());
-    let policy = Policy { first_guess: Duration::ZERO, ..Policy::default() };
-    let options = GateOptions { policy, clock: Clock::Manual(clock), seed: Some(1), directory: None };
-    let gate = Arc::new(EmbeddedGate::open(options).expect("a rate limiter"));
-    let fetcher = with_limiter(gate.clone());
-    let pace = gate::Limits::one_at_a_time(Duration::from_secs(20));
+    let policy = RateLimitPolicy { initial_latency: Duration::ZERO, ..RateLimitPolicy::default() };
+    let options = RateLimiterOptions { policy, clock: Clock::Manual(clock), seed: Some(1), directory: None };
+    let rate_limiter = Arc::new(EmbeddedRateLimiter::open(options).expect("a rate limiter"));
+    let fetcher = with_limiter(rate_limiter.clone());
+    let pace = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(20));
     let numbered = |n: u128| Request { pace, ticket: Ticket::from_u128(n), ..request(&server.url("/")) };
     within(&fetcher, &numbered(1)).await.expect("the first has a permit at once");
     // The second waits for its slot in 20 s, and is cancelled.
@@ -295,9 +301,9 @@ async fn a_cancelled_wait_frees_its_slot() {
     let mut slot = None;
     for _ in 0..200 {
         // The third gets the slot of the second: one minimum delay ahead, not two.
-        let turn = gate.reserve(&group, Ticket::from_u128(3), &pace).await.expect("an answer");
-        let Turn::NotBefore { at, .. } = turn else { panic!("too soon: {turn:?}") };
-        gate.leave(&group, Ticket::from_u128(3)).await.expect("left");
+        let turn = rate_limiter.reserve(&group, Ticket::from_u128(3), &pace).await.expect("an answer");
+        let Reservation::NotBefore { at, .. } = turn else { panic!("too soon: {turn:?}") };
+        rate_limiter.cancel(&group, Ticket::from_u128(3)).await.expect("left");
         slot = Some(at.since(Timestamp::now()));
         if slot < Some(Duration::from_secs(30)) {
             return;
@@ -316,12 +322,15 @@ async fn a_retry_after_a_stale_connection_has_a_permit_of_its_own() {
         crate::server::request(&mut stream).await;
     })
     .await;
-    let gate = Arc::new(RecordingLimiter::unlimited());
-    let fetcher = with_limiter(gate.clone());
+    let rate_limiter = Arc::new(RecordingLimiter::unlimited());
+    let fetcher = with_limiter(rate_limiter.clone());
     let request = Request { robots: false, ..request(&server.url("/a")) };
     within(&fetcher, &request).await.expect("a page");
     within(&fetcher, &request).await.expect("the same on a new connection");
     // Three requests reached the server: the second failed and was sent again.
-    assert_eq!(gate.groups().len(), 3);
-    assert_eq!(gate.finished(), [Outcome::Success, Outcome::Neutral, Outcome::Success]);
+    assert_eq!(rate_limiter.groups().len(), 3);
+    assert_eq!(
+        rate_limiter.finished(),
+        [RequestOutcome::Success, RequestOutcome::Neutral, RequestOutcome::Success]
+    );
 }

@@ -3,9 +3,12 @@
 use crate::server::{Server, head, page};
 use crawlway_store::{
     Timestamp,
-    gate::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Turn},
+    rate_limiter::{
+        Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome,
+        Reservation, Ticket,
+    },
 };
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -15,11 +18,11 @@ use tokio::io::AsyncWriteExt;
 /// Rate limiter that records its permits and their outcomes.
 #[derive(Debug)]
 pub(crate) struct RecordingLimiter {
-    inner: EmbeddedGate,
+    inner: EmbeddedRateLimiter,
     /// Whether it enforces the limits, or only records them.
     enforces: bool,
     granted: Mutex<Vec<Granted>>,
-    finished: Mutex<Vec<Outcome>>,
+    finished: Mutex<Vec<RequestOutcome>>,
 }
 
 /// Granted permit: its group, its time by the limiter's clock, and the requested limits.
@@ -27,7 +30,7 @@ pub(crate) struct RecordingLimiter {
 pub(crate) struct Granted {
     pub(crate) group: String,
     pub(crate) at: Timestamp,
-    pub(crate) limits: Limits,
+    pub(crate) limits: RateLimits,
 }
 
 impl RecordingLimiter {
@@ -41,9 +44,9 @@ impl RecordingLimiter {
 
     fn new(enforces: bool) -> Self {
         // Without a latency estimate, slots are as close as the limits allow.
-        let policy = Policy { first_guess: Duration::ZERO, ..Policy::default() };
-        let options = GateOptions { policy, ..GateOptions::default() };
-        let inner = EmbeddedGate::open(options).expect("a rate limiter");
+        let policy = RateLimitPolicy { initial_latency: Duration::ZERO, ..RateLimitPolicy::default() };
+        let options = RateLimiterOptions { policy, ..RateLimiterOptions::default() };
+        let inner = EmbeddedRateLimiter::open(options).expect("a rate limiter");
         Self { inner, enforces, granted: Mutex::default(), finished: Mutex::default() }
     }
 
@@ -57,25 +60,31 @@ impl RecordingLimiter {
     }
 
     /// Requested limits of the granted permits.
-    pub(crate) fn limits(&self) -> Vec<Limits> {
+    pub(crate) fn limits(&self) -> Vec<RateLimits> {
         self.granted().into_iter().map(|granted| granted.limits).collect()
     }
 
-    pub(crate) fn finished(&self) -> Vec<Outcome> {
+    pub(crate) fn finished(&self) -> Vec<RequestOutcome> {
         self.finished.lock().expect("no panic").clone()
     }
 }
 
 #[async_trait::async_trait]
-impl Gate for RecordingLimiter {
-    fn policy(&self) -> &Policy {
+impl RateLimiter for RecordingLimiter {
+    fn policy(&self) -> &RateLimitPolicy {
         self.inner.policy()
     }
 
-    async fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Result<Turn, GateError> {
-        let enforced = if self.enforces { *limits } else { Limits { in_flight: 100, gap: Duration::ZERO } };
+    async fn reserve(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &RateLimits,
+    ) -> Result<Reservation, RateLimiterError> {
+        let enforced =
+            if self.enforces { *limits } else { RateLimits { concurrency: 100, min_delay: Duration::ZERO } };
         let turn = self.inner.reserve(group, ticket, &enforced).await?;
-        if let Turn::Go(permit) = &turn {
+        if let Reservation::Granted(permit) = &turn {
             let granted =
                 Granted { group: group.to_string(), at: permit.until - self.policy().lease, limits: *limits };
             self.granted.lock().expect("no panic").push(granted);
@@ -83,21 +92,21 @@ impl Gate for RecordingLimiter {
         Ok(turn)
     }
 
-    async fn leave(&self, group: &Group, ticket: Ticket) -> Result<(), GateError> {
-        self.inner.leave(group, ticket).await
+    async fn cancel(&self, group: &Group, ticket: Ticket) -> Result<(), RateLimiterError> {
+        self.inner.cancel(group, ticket).await
     }
 
-    async fn finish(&self, permit: &Permit, outcome: Outcome) -> Result<(), GateError> {
+    async fn finish(&self, permit: &Permit, outcome: RequestOutcome) -> Result<(), RateLimiterError> {
         self.finished.lock().expect("no panic").push(outcome);
         self.inner.finish(permit, outcome).await
     }
 
-    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, GateError>> {
+    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, RateLimiterError>> {
         self.inner.extend(permits).await
     }
 
-    async fn tracked(&self) -> Result<u64, GateError> {
-        self.inner.tracked().await
+    async fn tracked_groups(&self) -> Result<u64, RateLimiterError> {
+        self.inner.tracked_groups().await
     }
 }
 

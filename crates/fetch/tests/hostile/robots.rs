@@ -7,7 +7,7 @@ use crate::{
 };
 use crawlway_fetch::{Code, Fetcher, Guard, Identity, Request, Waiting};
 use crawlway_store::{Clock, ManualClock, Timestamp};
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
     sync::{
         Arc,
@@ -138,9 +138,10 @@ async fn probes_of_an_unreachable_site_follow_its_back_off() {
     })
     .await;
     let clock = ManualClock::at(Timestamp::now());
-    let gate = GateOptions { clock: Clock::Manual(clock.clone()), ..GateOptions::default() };
-    let gate = Arc::new(EmbeddedGate::open(gate).expect("a rate limiter"));
-    let setup = crawlway_fetch::Setup { gate, clock: Clock::Manual(clock.clone()), ..setup() };
+    let rate_limiter =
+        RateLimiterOptions { clock: Clock::Manual(clock.clone()), ..RateLimiterOptions::default() };
+    let rate_limiter = Arc::new(EmbeddedRateLimiter::open(rate_limiter).expect("a rate limiter"));
+    let setup = crawlway_fetch::Setup { rate_limiter, clock: Clock::Manual(clock.clone()), ..setup() };
     let fetcher = Fetcher::new(setup).expect("a fetcher");
     let request = |number: usize| Request {
         waiting: Waiting::Elsewhere,
@@ -250,13 +251,13 @@ async fn a_crawl_delay_raises_the_minimum_delay_up_to_a_limit() {
     {
         let robots = format!("User-agent: *\nCrawl-delay: {delay}\nDisallow: /private");
         let (server, _) = site(page("200 OK", "", robots.as_bytes())).await;
-        let gate = Arc::new(RecordingLimiter::unlimited());
-        let fetcher =
-            Fetcher::new(crawlway_fetch::Setup { gate: gate.clone(), ..setup() }).expect("a fetcher");
+        let rate_limiter = Arc::new(RecordingLimiter::unlimited());
+        let fetcher = Fetcher::new(crawlway_fetch::Setup { rate_limiter: rate_limiter.clone(), ..setup() })
+            .expect("a fetcher");
         let mut request = obedient(&server.url("/"));
-        request.pace.gap = Duration::from_secs(configured);
+        request.pace.min_delay = Duration::from_secs(configured);
         within(&fetcher, &request).await.expect("a page");
-        let gaps: Vec<u64> = gate.limits().iter().map(|limits| limits.gap.as_secs()).collect();
+        let gaps: Vec<u64> = rate_limiter.limits().iter().map(|limits| limits.min_delay.as_secs()).collect();
         assert_eq!(gaps, [configured, gap], "robots.txt first, then the page: {delay}");
     }
 }

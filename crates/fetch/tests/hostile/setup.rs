@@ -4,8 +4,8 @@ use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{
     Code, FetchError, Fetched, Fetcher, Guard, Limits, Request, Setup, Waiting, resolve::FixedNames,
 };
-use crawlway_store::gate;
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store::rate_limiter;
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
     net::{IpAddr, Ipv4Addr},
     sync::Arc,
@@ -27,8 +27,8 @@ pub(crate) fn limits() -> Limits {
 }
 
 pub(crate) fn setup() -> Setup {
-    let gate = EmbeddedGate::open(GateOptions::default()).expect("a rate limiter");
-    let mut setup = Setup::new(Arc::new(gate));
+    let rate_limiter = EmbeddedRateLimiter::open(RateLimiterOptions::default()).expect("a rate limiter");
+    let mut setup = Setup::new(Arc::new(rate_limiter));
     setup.guard = Guard::new(vec!["127.0.0.0/8".parse().expect("a range")]);
     let names = [("*.test".to_owned(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])].into();
     setup.resolver = Arc::new(FixedNames { names });
@@ -47,7 +47,7 @@ pub(crate) fn request(url: &str) -> Request {
     Request {
         robots: false,
         limits: limits(),
-        pace: gate::Limits { in_flight: 100, gap: Duration::ZERO },
+        pace: rate_limiter::RateLimits { concurrency: 100, min_delay: Duration::ZERO },
         waiting: Waiting::Here { at_most: Duration::from_secs(30) },
         ..Request::new(normal(url))
     }

@@ -6,7 +6,7 @@ use crate::{
     setup::{expect_error, fetcher, request, setup},
 };
 use crawlway_fetch::{Code, Fetcher, Request, SitemapCaps, SitemapFileError, Waiting};
-use crawlway_store::gate;
+use crawlway_store::rate_limiter;
 use std::{sync::Arc, time::Duration};
 
 fn urlset(urls: &[&str]) -> Vec<u8> {
@@ -48,8 +48,9 @@ fn with_robots(server: &Server) -> Request {
 #[tokio::test]
 async fn sitemaps_are_found_in_robots_txt_and_indexes_followed() {
     let server = site().await;
-    let gate = Arc::new(RecordingLimiter::unlimited());
-    let fetcher = Fetcher::new(crawlway_fetch::Setup { gate: gate.clone(), ..setup() }).expect("a fetcher");
+    let rate_limiter = Arc::new(RecordingLimiter::unlimited());
+    let fetcher = Fetcher::new(crawlway_fetch::Setup { rate_limiter: rate_limiter.clone(), ..setup() })
+        .expect("a fetcher");
     let found = fetcher.sitemaps(&with_robots(&server), SitemapCaps::default()).await.expect("sitemaps");
     let pages: Vec<&str> = found.pages.iter().map(|page| page.url.path_and_query()).collect();
     assert_eq!(pages, ["/4", "/5", "/1", "/2", "/3"]);
@@ -76,7 +77,7 @@ async fn sitemaps_are_found_in_robots_txt_and_indexes_followed() {
     assert!(
         matches!(&found.files[5].read, Err(SitemapFileError::Fetch(error)) if error.code == Code::RobotsDisallowed)
     );
-    assert_eq!(gate.groups().len(), 6, "robots.txt and the five allowed files");
+    assert_eq!(rate_limiter.groups().len(), 6, "robots.txt and the five allowed files");
 }
 
 #[tokio::test]
@@ -139,7 +140,7 @@ async fn a_rate_limit_fails_a_deferred_request() {
     let server = site().await;
     let mut request = with_robots(&server);
     request.waiting = Waiting::Elsewhere;
-    request.pace = gate::Limits::one_at_a_time(Duration::from_secs(3600));
+    request.pace = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(3600));
     let error = expect_error(fetcher().sitemaps(&request, SitemapCaps::default()).await, Code::GateWait);
     assert!(error.not_before.is_some());
 }

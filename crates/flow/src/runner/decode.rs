@@ -6,7 +6,7 @@ use super::{
     panics::panic_message,
 };
 use crate::{FailureCounter, Item, Stage, StageError};
-use crawlway_broker::{Delivery, MessageId, suspects::ALONE_AFTER};
+use crawlway_broker::{Delivery, MessageId, suspects::SOLO_AFTER};
 use crawlway_store::TrailEntry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::time::Instant;
@@ -57,7 +57,7 @@ impl<S: Stage> Engine<S> {
             if self.is_new_loss(&meta.id, delivery.losses) {
                 decoded.losses.push(self.loss_entry(&meta, delivery.losses));
             }
-            let (slots, solo) = (self.slots_of(&delivery), delivery.losses >= ALONE_AFTER);
+            let (slots, solo) = (self.slots_of(&delivery), delivery.losses >= SOLO_AFTER);
             let is_separate = solo || meta.attempt >= separate_from;
             let failures = FailureCounter::default();
             let item = Item { id: meta.id.clone(), value, attempt: meta.attempt, failures };

@@ -27,7 +27,7 @@ impl<S: Stage> Engine<S> {
         for mut item in items {
             for outgoing in std::mem::take(&mut item.unpublished) {
                 let no_answer =
-                    || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
+                    || Err(PublishError::Unconfirmed { detail: "the broker gave no answer".to_owned() });
                 match answers.next().unwrap_or_else(no_answer) {
                     Ok(()) => {}
                     Err(error @ (PublishError::TooLarge { .. } | PublishError::Invalid { .. })) => {

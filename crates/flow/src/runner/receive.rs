@@ -6,7 +6,7 @@ use super::{
     run::RunningItems,
 };
 use crate::{ReceiveWait, Stage, fail};
-use crawlway_broker::{Delivery, suspects::places_of};
+use crawlway_broker::{Delivery, suspects::slots_for};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
@@ -115,7 +115,7 @@ impl<S: Stage> Engine<S> {
 
     /// Number of slots that an item takes: more for a suspect.
     pub(super) fn slots_of(&self, delivery: &Delivery) -> usize {
-        places_of(delivery.losses).min(self.settings.concurrency.max(1))
+        slots_for(delivery.losses).min(self.settings.concurrency.max(1))
     }
 
     /// Receives up to a batch; without batches, up to the number of free slots. Only batches linger for more items.
@@ -181,7 +181,7 @@ impl<S: Stage> Engine<S> {
             return;
         }
         // A broker that cannot count accepts no messages either, so nothing is lost by going on.
-        while let Ok(pending) = self.parts.broker.waiting(&backpressure.queue).await {
+        while let Ok(pending) = self.parts.broker.pending(&backpressure.queue).await {
             if pending < backpressure.max_pending {
                 let is_ample = backpressure.max_pending - pending >= AMPLE_ROOM;
                 *self.ample_room_at.lock() = is_ample.then(Instant::now);

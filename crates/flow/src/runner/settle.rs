@@ -3,7 +3,7 @@
 use super::engine::{Engine, Processed};
 use crate::{Settlement, Stage, StageError};
 use crawlway_broker::{SettleError, Verdict};
-use crawlway_store::{End, TrailEntry};
+use crawlway_store::{AttemptEnd, TrailEntry};
 use std::time::Duration;
 
 impl<S: Stage> Engine<S> {
@@ -22,30 +22,33 @@ impl<S: Stage> Engine<S> {
         let (verdict, end, outcome, detail) = match result {
             Ok(output) => {
                 // Output under other ids has trails of its own, and this trail ends here.
-                let end = if passed_on { End::Passed } else { End::Done };
+                let end = if passed_on { AttemptEnd::Passed } else { AttemptEnd::Done };
                 note = output.note;
                 (Verdict::Done, end, output.outcome, output.detail)
             }
             Err(StageError::Transient { after, error }) => {
                 let after = after.unwrap_or_else(|| self.settings.retry.delay(meta.attempt.max(1)));
                 let is_last = meta.attempt >= self.source.max_attempts();
-                let (end, outcome) = if is_last { (End::Dead, "dead") } else { (End::Retried, "retried") };
+                let (end, outcome) =
+                    if is_last { (AttemptEnd::Dead, "dead") } else { (AttemptEnd::Retried, "retried") };
                 (Verdict::Retry { after, error: error.clone() }, end, outcome, Some(error))
             }
-            Err(StageError::Requeue { error }) => (Verdict::Requeue, End::Retried, "retried", Some(error)),
+            Err(StageError::Requeue { error }) => {
+                (Verdict::Requeue, AttemptEnd::Retried, "retried", Some(error))
+            }
             Err(StageError::DeferGroup { until, reason }) => {
                 let until = until.min(now + self.settings.max_defer);
-                (defer(until), End::Deferred, "deferred", Some(reason.into_owned()))
+                (defer(until), AttemptEnd::Deferred, "deferred", Some(reason.into_owned()))
             }
             Err(StageError::DeferItem { until, reason }) => {
                 let until = until.min(now + self.settings.max_defer);
-                (defer(until), End::Deferred, "deferred", Some(reason))
+                (defer(until), AttemptEnd::Deferred, "deferred", Some(reason))
             }
             Err(StageError::Unavailable { error }) => {
-                (defer(now + outage_delay), End::Waited, "waited", Some(error))
+                (defer(now + outage_delay), AttemptEnd::Waited, "waited", Some(error))
             }
             Err(StageError::Permanent { reason }) => {
-                (Verdict::Dead { reason: reason.clone() }, End::Dead, "dead", Some(reason))
+                (Verdict::Dead { reason: reason.clone() }, AttemptEnd::Dead, "dead", Some(reason))
             }
         };
         let entry = TrailEntry {

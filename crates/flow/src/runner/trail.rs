@@ -2,7 +2,7 @@
 
 use super::{engine::Engine, in_flight::ItemMeta};
 use crate::Stage;
-use crawlway_store::{End, StoreError, TrailEntry};
+use crawlway_store::{AttemptEnd, StoreError, TrailEntry};
 
 /// Target of the outcome log.
 const OUTCOME_LOG: &str = "crawlway::stage";
@@ -11,14 +11,14 @@ impl<S: Stage> Engine<S> {
     /// Entry of a lost worker.
     pub(super) fn loss_entry(&self, meta: &ItemMeta, losses: u32) -> TrailEntry {
         let error = format!("its worker was lost ({losses} so far); it counts no attempt");
-        self.entry(meta, End::Waited, "waited", Some(error))
+        self.entry(meta, AttemptEnd::Waited, "waited", Some(error))
     }
 
     /// Entry of this time, without a duration.
     pub(super) fn entry(
         &self,
         meta: &ItemMeta,
-        end: End,
+        end: AttemptEnd,
         outcome: &str,
         detail: Option<String>,
     ) -> TrailEntry {
@@ -46,7 +46,7 @@ impl<S: Stage> Engine<S> {
         let mut rest = entries;
         let mut count = rest.len();
         while !rest.is_empty() {
-            match self.parts.trails.record(&rest[..count]).await {
+            match self.parts.trails.append(&rest[..count]).await {
                 Ok(()) => rest = &rest[count..],
                 Err(StoreError::Invalid { .. }) if count > 1 => {
                     // One entry is invalid and must not affect the others, so they are written one by one.

@@ -114,7 +114,7 @@ async fn a_slow_item_blocks_no_other() {
     world.publish("q", (0..20).map(|number| number.to_string())).await;
     eventually("all others are done", async || {
         let depth = world.depth("q").await;
-        depth.waiting() == 0 && depth.in_flight == 1
+        depth.pending() == 0 && depth.in_flight == 1
     })
     .await;
     assert_eq!(flow.meter.read().running, 1);

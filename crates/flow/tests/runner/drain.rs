@@ -3,7 +3,7 @@
 use crate::support::*;
 use crawlway_broker::MaxLength;
 use crawlway_flow::{EffectError, Settings};
-use crawlway_store::End;
+use crawlway_store::AttemptEnd;
 use std::{
     sync::{
         Arc,
@@ -50,7 +50,7 @@ async fn a_stuck_item_is_handed_back_and_redelivered_with_the_same_attempt() {
     assert_eq!((reading.running, reading.finishing), (0, 0));
     let trail = world.trails.of("a");
     assert_eq!(trail.len(), 2);
-    assert_eq!((trail[1].end, trail[1].attempt), (End::Deferred, 2));
+    assert_eq!((trail[1].end, trail[1].attempt), (AttemptEnd::Deferred, 2));
     assert_eq!(trail[1].subject.as_deref(), Some("about a"), "found by its subject, handed back or not");
     assert_eq!(trail[1].note.as_deref(), Some("handed back, since the process ends"));
     assert!(world.trails.is_open("a"));
@@ -59,7 +59,7 @@ async fn a_stuck_item_is_handed_back_and_redelivered_with_the_same_attempt() {
     again.until_empty("q").await;
     flow.end().await;
     let last = again.trails.of("a").pop().unwrap();
-    assert_eq!((last.end, last.attempt), (End::Done, 2));
+    assert_eq!((last.end, last.attempt), (AttemptEnd::Done, 2));
 }
 
 #[tokio::test]
@@ -90,8 +90,8 @@ async fn an_item_that_is_being_finished_is_not_handed_back() {
     release.add_permits(1);
     let reading = flow.ended().await;
     assert_eq!((reading.fenced, reading.ended()), (0, 2), "each is settled once");
-    assert_eq!(world.trails.ends("a"), [End::Passed]);
-    assert_eq!(world.trails.ends("stuck"), [End::Deferred]);
+    assert_eq!(world.trails.ends("a"), [AttemptEnd::Passed]);
+    assert_eq!(world.trails.ends("stuck"), [AttemptEnd::Deferred]);
 }
 
 #[tokio::test]
@@ -111,9 +111,11 @@ async fn items_that_cannot_be_published_are_handed_back() {
     .await;
     let reading = flow.end().await;
     let depth = world.depth("first").await;
-    assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (20, 0, 0));
+    assert_eq!((depth.pending(), depth.in_flight, depth.dead), (20, 0, 0));
     assert_eq!((reading.running, reading.finishing), (0, 0));
-    assert!(world.trails.all().iter().all(|entry| entry.end == End::Deferred && entry.subject.is_some()));
+    assert!(
+        world.trails.all().iter().all(|entry| entry.end == AttemptEnd::Deferred && entry.subject.is_some())
+    );
     assert_eq!(world.trails.all().len(), 8);
 }
 
@@ -131,7 +133,7 @@ async fn an_item_without_a_trail_is_handed_back() {
     eventually("it is attempted", async || world.trails.calls.load(SeqCst) > 0).await;
     flow.end().await;
     let depth = world.depth("q").await;
-    assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (3, 0, 0));
+    assert_eq!((depth.pending(), depth.in_flight, depth.dead), (3, 0, 0));
     let again = world.restart();
     again.trails.down.store(false, SeqCst);
     let flow = again.run(
@@ -144,7 +146,7 @@ async fn an_item_without_a_trail_is_handed_back() {
     );
     again.until_empty("q").await;
     flow.end().await;
-    assert!(ids(3).iter().all(|id| again.trails.ends(id) == [End::Done]));
+    assert!(ids(3).iter().all(|id| again.trails.ends(id) == [AttemptEnd::Done]));
 }
 
 #[tokio::test]
@@ -162,8 +164,8 @@ async fn items_whose_effects_cannot_be_applied_are_handed_back() {
     eventually("it is attempted", async || attempts.load(SeqCst) > 0).await;
     flow.end().await;
     let depth = world.depth("first").await;
-    assert_eq!((depth.waiting(), depth.in_flight), (3, 0));
-    assert!(world.trails.all().iter().all(|entry| entry.end == End::Deferred));
+    assert_eq!((depth.pending(), depth.in_flight), (3, 0));
+    assert!(world.trails.all().iter().all(|entry| entry.end == AttemptEnd::Deferred));
 }
 
 #[tokio::test]
@@ -230,7 +232,7 @@ async fn a_runner_that_panics_stops_the_others() {
         async fn settle(
             &self,
             _: &[crawlway_flow::Settlement<()>],
-        ) -> Vec<Result<crawlway_broker::Settled, crawlway_broker::SettleError>> {
+        ) -> Vec<Result<crawlway_broker::SettleOutcome, crawlway_broker::SettleError>> {
             Vec::new()
         }
         async fn mark_solo(&self, _: &crawlway_broker::Receipt) -> Result<(), crawlway_broker::SettleError> {

@@ -4,7 +4,7 @@ use crate::support::*;
 use crawlway_broker::Outgoing;
 use crawlway_clock::Timestamp;
 use crawlway_flow::{Output, StageError};
-use crawlway_store::End;
+use crawlway_store::AttemptEnd;
 use std::{
     sync::{
         Arc, Mutex,
@@ -42,7 +42,7 @@ async fn an_item_passes_two_stages_under_one_id_with_its_steps_in_order() {
     let flow =
         world.flow().stage(fetch, world.source(&first), quick()).stage(store, world.source(&second), quick());
     let flow = world.spawn(flow);
-    eventually("the trail is closed", async || world.trails.ends("a").contains(&End::Done)).await;
+    eventually("the trail is closed", async || world.trails.ends("a").contains(&AttemptEnd::Done)).await;
     world.until_empty("first").await;
     world.until_empty("second").await;
     let reading = flow.end().await;
@@ -51,8 +51,8 @@ async fn an_item_passes_two_stages_under_one_id_with_its_steps_in_order() {
     assert_eq!(
         trail,
         [
-            ("fetch".into(), End::Passed, "sent_on".into(), 1),
-            ("store".into(), End::Done, "looked_at".into(), 1)
+            ("fetch".into(), AttemptEnd::Passed, "sent_on".into(), 1),
+            ("store".into(), AttemptEnd::Done, "looked_at".into(), 1)
         ]
     );
     let entry = &world.trails.of("a")[0];
@@ -79,7 +79,7 @@ async fn an_item_whose_output_has_other_ids_is_done() {
     world.until_empty("first").await;
     flow.end().await;
     assert_eq!(world.depth("second").await.ready, 2);
-    assert_eq!(world.trails.ends("a"), [End::Done]);
+    assert_eq!(world.trails.ends("a"), [AttemptEnd::Done]);
 }
 
 #[tokio::test]
@@ -93,7 +93,14 @@ async fn a_transient_failure_is_retried_and_counted() {
     let reading = flow.end().await;
     let trail: Vec<_> = world.trails.all().into_iter().map(|e| (e.end, e.attempt, e.error)).collect();
     let error = Some("not today".to_owned());
-    assert_eq!(trail, [(End::Retried, 1, error.clone()), (End::Retried, 2, error), (End::Done, 3, None)]);
+    assert_eq!(
+        trail,
+        [
+            (AttemptEnd::Retried, 1, error.clone()),
+            (AttemptEnd::Retried, 2, error),
+            (AttemptEnd::Done, 3, None)
+        ]
+    );
     assert_eq!(reading.outcomes.into_iter().collect::<Vec<_>>(), [("looked_at", 1), ("retried", 2)]);
     assert_eq!(reading.outages, 0);
 }
@@ -109,7 +116,7 @@ async fn the_detail_of_a_success_is_a_note_and_no_error() {
     world.until_empty("q").await;
     flow.end().await;
     let trail: Vec<_> = world.trails.all().into_iter().map(|e| (e.end, e.note, e.error)).collect();
-    assert_eq!(trail, [(End::Done, Some("3 links followed".to_owned()), None)]);
+    assert_eq!(trail, [(AttemptEnd::Done, Some("3 links followed".to_owned()), None)]);
 }
 
 #[tokio::test]
@@ -129,8 +136,8 @@ async fn a_requeued_item_counts_no_attempt_at_the_source() {
     let flow = world.run(stage, &spec, quick());
     world.until_empty("q").await;
     flow.end().await;
-    let mut expected = vec![End::Retried; max as usize - 1];
-    expected.push(End::Done);
+    let mut expected = vec![AttemptEnd::Retried; max as usize - 1];
+    expected.push(AttemptEnd::Done);
     assert_eq!(world.trails.ends("a"), expected);
     let trail = world.trails.of("a");
     assert!(trail[..1].iter().all(|entry| entry.error.as_deref() == Some("not today")));
@@ -150,7 +157,10 @@ async fn after_the_last_attempt_an_item_is_a_dead_letter_with_its_first_and_last
     assert_eq!(letter.attempts, 4);
     assert_eq!(letter.first_error.as_ref().unwrap().error, "failure 1");
     assert_eq!(letter.last_error.as_ref().unwrap().error, "failure 4");
-    assert_eq!(world.trails.ends("a"), [End::Retried, End::Retried, End::Retried, End::Dead]);
+    assert_eq!(
+        world.trails.ends("a"),
+        [AttemptEnd::Retried, AttemptEnd::Retried, AttemptEnd::Retried, AttemptEnd::Dead]
+    );
     assert!(!world.trails.is_open("a"));
 }
 
@@ -163,7 +173,7 @@ async fn a_permanent_failure_is_a_dead_letter_at_once() {
     flow.end().await;
     assert_eq!(world.dead("q").await[0].reason, "no price");
     let trail = world.trails.of("a");
-    assert_eq!((trail[0].end, trail[0].error.as_deref()), (End::Dead, Some("no price")));
+    assert_eq!((trail[0].end, trail[0].error.as_deref()), (AttemptEnd::Dead, Some("no price")));
     assert_eq!(trail.len(), 1);
 }
 
@@ -190,7 +200,7 @@ async fn a_deferred_item_is_redelivered_at_its_time_and_counts_no_attempt() {
     world.until_empty("q").await;
     flow.end().await;
     assert_eq!(*attempts.lock().unwrap(), [1, 1]);
-    assert_eq!(world.trails.ends("a"), [End::Deferred, End::Done]);
+    assert_eq!(world.trails.ends("a"), [AttemptEnd::Deferred, AttemptEnd::Done]);
     assert_eq!(world.trails.of("a")[0].note.as_deref(), Some("not its turn"));
 }
 
@@ -229,7 +239,7 @@ async fn an_invalid_item_is_a_dead_letter_and_affects_no_other() {
     world.until_empty("q").await;
     let reading = flow.end().await;
     for item in ["a", "b", "c"] {
-        assert_eq!(world.trails.ends(item), [End::Done]);
+        assert_eq!(world.trails.ends(item), [AttemptEnd::Done]);
     }
     let mut dead: Vec<_> =
         world.dead("q").await.into_iter().map(|letter| (letter.message.id.to_string(), letter)).collect();
@@ -255,9 +265,9 @@ async fn a_panic_is_a_failed_attempt_and_the_runner_goes_on() {
     world.publish("q", ["b"]).await;
     world.until_empty("q").await;
     flow.end().await;
-    assert_eq!(world.trails.ends("bomb"), [End::Retried, End::Done]);
+    assert_eq!(world.trails.ends("bomb"), [AttemptEnd::Retried, AttemptEnd::Done]);
     assert_eq!(world.trails.of("bomb")[0].error.as_deref(), Some("the stage panicked: boom"));
-    assert_eq!(world.trails.ends("b"), [End::Done]);
+    assert_eq!(world.trails.ends("b"), [AttemptEnd::Done]);
 }
 
 #[tokio::test]
@@ -274,7 +284,7 @@ async fn a_wrong_number_of_results_fails_the_whole_batch() {
     world.until_empty("q").await;
     flow.end().await;
     for item in ["a", "b", "c"] {
-        assert_eq!(world.trails.ends(item), [End::Retried, End::Done]);
+        assert_eq!(world.trails.ends(item), [AttemptEnd::Retried, AttemptEnd::Done]);
     }
     assert!(world.trails.of("a")[0].error.as_ref().unwrap().contains("2 results for 3 items"));
 }
@@ -297,5 +307,5 @@ async fn invalid_output_makes_only_its_own_item_a_dead_letter() {
     flow.end().await;
     assert_eq!(world.depth("second").await.ready, 2);
     assert!(world.dead("first").await[0].reason.contains("cannot be published"));
-    assert_eq!(world.trails.ends("bad"), [End::Dead]);
+    assert_eq!(world.trails.ends("bad"), [AttemptEnd::Dead]);
 }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use crawlway_flow::{EffectError, Settings, StageError};
-use crawlway_store::End;
+use crawlway_store::AttemptEnd;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -115,11 +115,11 @@ async fn every_item_ends(seed: u64, batch: usize) {
     }
     for id in &ids {
         let trail = world.trails.of(id);
-        let closing: Vec<_> = trail.iter().filter(|entry| entry.end.closes()).collect();
+        let closing: Vec<_> = trail.iter().filter(|entry| entry.end.is_terminal()).collect();
         assert_eq!(closing.len(), 1, "{id}: {trail:#?}");
         assert!(!world.trails.is_open(id), "{id}: {trail:#?}");
-        assert_eq!(closing[0].end == End::Dead, dead.contains_key(id), "{id}: {trail:#?}");
-        let passed = trail.iter().filter(|entry| entry.end == End::Passed).count();
+        assert_eq!(closing[0].end == AttemptEnd::Dead, dead.contains_key(id), "{id}: {trail:#?}");
+        let passed = trail.iter().filter(|entry| entry.end == AttemptEnd::Passed).count();
         assert!(passed <= 1, "{id}: {trail:#?}");
     }
     let known: BTreeSet<_> = world.trails.all().into_iter().map(|entry| entry.item).collect();

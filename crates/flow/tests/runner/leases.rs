@@ -4,7 +4,7 @@ use crate::support::*;
 use crawlway_broker::{Broker, MaxLength};
 use crawlway_clock::ManualClock;
 use crawlway_flow::{ItemsOf, Settings, close_trails_of_the_lost};
-use crawlway_store::End;
+use crawlway_store::AttemptEnd;
 use std::{
     collections::HashSet,
     sync::{
@@ -42,7 +42,7 @@ async fn a_lease_is_extended_while_the_stage_runs() {
     flow.end().await;
     assert_eq!(
         world.trails.of("a").iter().map(|entry| (entry.end, entry.attempt)).collect::<Vec<_>>(),
-        [(End::Done, 1)]
+        [(AttemptEnd::Done, 1)]
     );
 }
 
@@ -63,7 +63,7 @@ async fn a_lease_is_extended_while_a_batch_lingers_and_while_the_trails_are_down
     world.until_empty("q").await;
     assert_eq!(flow.meter.read().fenced, 0);
     flow.end().await;
-    assert!(["a", "b"].iter().all(|item| world.trails.ends(item) == [End::Done]));
+    assert!(["a", "b"].iter().all(|item| world.trails.ends(item) == [AttemptEnd::Done]));
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_lease_is_extended_while_the_next_queue_is_full() {
     world.purge("second").await;
     world.until_empty("first").await;
     flow.end().await;
-    assert_eq!(world.trails.ends("a"), [End::Passed]);
+    assert_eq!(world.trails.ends("a"), [AttemptEnd::Passed]);
     assert_eq!(world.depth("second").await.ready, 1);
 }
 
@@ -144,7 +144,11 @@ async fn a_worker_that_knows_of_its_lost_lease_publishes_nothing() {
     world.until_empty("first").await;
     flow.end().await;
     assert_eq!(world.depth("second").await.ready, 2, "each published once");
-    assert_eq!(world.trails.ends("a"), [End::Waited, End::Passed], "the lost lease, and the end by the next");
+    assert_eq!(
+        world.trails.ends("a"),
+        [AttemptEnd::Waited, AttemptEnd::Passed],
+        "the lost lease, and the end by the next"
+    );
 }
 
 #[tokio::test]
@@ -180,7 +184,7 @@ async fn the_trail_of_an_item_whose_worker_was_lost_is_closed_by_the_next_proces
     for _ in 0..2 {
         let taken = world.broker.receive(&spec.name, 8, Duration::ZERO).await.unwrap();
         for delivery in &taken {
-            world.broker.alone(&delivery.receipt).await.unwrap();
+            world.broker.mark_solo(&delivery.receipt).await.unwrap();
         }
         world = world.crash();
     }
@@ -189,5 +193,5 @@ async fn the_trail_of_an_item_whose_worker_was_lost_is_closed_by_the_next_proces
     let close = || close_trails_of_the_lost(&*world.broker, &*world.trails, &world.clock, "worker", &queues);
     assert_eq!(close().await.unwrap(), 2);
     assert_eq!(close().await.unwrap(), 0, "once is enough");
-    assert_eq!(world.trails.of("a").iter().map(|entry| entry.end).collect::<Vec<_>>(), [End::Dead]);
+    assert_eq!(world.trails.of("a").iter().map(|entry| entry.end).collect::<Vec<_>>(), [AttemptEnd::Dead]);
 }

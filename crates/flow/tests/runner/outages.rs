@@ -3,7 +3,7 @@
 use crate::support::*;
 use crawlway_broker::MaxLength;
 use crawlway_flow::{EffectError, Settings};
-use crawlway_store::End;
+use crawlway_store::AttemptEnd;
 use std::{
     sync::{
         Arc, Mutex,
@@ -36,7 +36,7 @@ async fn items_wait_while_the_broker_is_down() {
     let reading = flow.end().await;
     assert_eq!(world.depth("second").await.ready, 6);
     for entry in world.trails.all() {
-        assert_eq!((entry.end, entry.attempt), (End::Passed, 1));
+        assert_eq!((entry.end, entry.attempt), (AttemptEnd::Passed, 1));
     }
     assert_eq!(world.trails.all().len(), 6);
     assert!(reading.outages > 0);
@@ -80,7 +80,7 @@ async fn while_the_trails_are_down_nothing_is_settled() {
     world.until_empty("first").await;
     flow.end().await;
     assert_eq!(world.depth("second").await.ready, 3);
-    assert!(ids(3).iter().all(|id| world.trails.ends(id) == [End::Passed]));
+    assert!(ids(3).iter().all(|id| world.trails.ends(id) == [AttemptEnd::Passed]));
 }
 
 #[tokio::test]
@@ -92,9 +92,9 @@ async fn an_invalid_trail_entry_affects_no_other() {
     let flow = world.run(Script::each("stage", async |_| done()), &spec, settings);
     world.until_empty("q").await;
     flow.end().await;
-    assert_eq!(world.trails.ends("item-0"), [End::Done]);
+    assert_eq!(world.trails.ends("item-0"), [AttemptEnd::Done]);
     assert_eq!(world.trails.ends("item-1"), []);
-    assert_eq!(world.trails.ends("item-2"), [End::Done]);
+    assert_eq!(world.trails.ends("item-2"), [AttemptEnd::Done]);
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn items_that_could_not_be_settled_are_settled_together_later() {
     // Settled one by one, each with its own back-off, it would have taken dozens of calls.
     assert!(world.broker.settles.load(SeqCst) < 10);
     flow.end().await;
-    assert!(ids(30).iter().all(|id| world.trails.ends(id) == [End::Done]), "recorded once");
+    assert!(ids(30).iter().all(|id| world.trails.ends(id) == [AttemptEnd::Done]), "recorded once");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn items_wait_while_effects_cannot_be_applied() {
     applied.lock().unwrap().sort();
     assert_eq!(*applied.lock().unwrap(), ids(3));
     assert_eq!(world.depth("second").await.ready, 3, "nothing is published twice");
-    assert!(ids(3).iter().all(|id| world.trails.ends(id) == [End::Passed]));
+    assert!(ids(3).iter().all(|id| world.trails.ends(id) == [AttemptEnd::Passed]));
 }
 
 #[tokio::test]
@@ -165,10 +165,13 @@ async fn a_permanent_effect_error_affects_only_its_own_item() {
     world.until_empty("first").await;
     flow.end().await;
     for item in ["a", "b", "c"] {
-        assert_eq!(world.trails.ends(item), [End::Passed]);
+        assert_eq!(world.trails.ends(item), [AttemptEnd::Passed]);
     }
     let never = world.trails.of("never");
-    assert_eq!((never.len(), never[0].end, never[0].error.as_deref()), (1, End::Dead, Some("too long")));
+    assert_eq!(
+        (never.len(), never[0].end, never[0].error.as_deref()),
+        (1, AttemptEnd::Dead, Some("too long"))
+    );
     // An item that panics gets all its attempts.
     assert_eq!(world.trails.of("panic").len(), 4);
     assert!(!world.trails.is_open("panic"));
@@ -196,9 +199,10 @@ async fn during_an_outage_of_the_stage_one_item_at_a_time_probes() {
     for id in ids(40) {
         let ends = world.trails.ends(&id);
         let (last, waits) = ends.split_last().unwrap();
-        assert_eq!(*last, End::Done);
-        assert!(waits.iter().all(|end| *end == End::Waited), "{ends:?}");
+        assert_eq!(*last, AttemptEnd::Done);
+        assert!(waits.iter().all(|end| *end == AttemptEnd::Waited), "{ends:?}");
     }
-    let waited: Vec<_> = world.trails.all().into_iter().filter(|entry| entry.end == End::Waited).collect();
+    let waited: Vec<_> =
+        world.trails.all().into_iter().filter(|entry| entry.end == AttemptEnd::Waited).collect();
     assert!(waited.iter().all(|entry| entry.error.as_deref() == Some("the index is down")));
 }

@@ -1,9 +1,9 @@
 //! Replay: dead letters keep their ids and their trails.
 
 use crate::support::*;
-use crawlway_broker::DeadFilter;
+use crawlway_broker::DeadLetterFilter;
 use crawlway_flow::{ReplayError, replay};
-use crawlway_store::End;
+use crawlway_store::AttemptEnd;
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 async fn with_dead_letters(count: usize) -> (World, std::sync::Arc<crawlway_clock::ManualClock>) {
@@ -17,9 +17,17 @@ async fn with_dead_letters(count: usize) -> (World, std::sync::Arc<crawlway_cloc
     (world.restart(), clock)
 }
 
-async fn replay_all(world: &World) -> Result<crawlway_broker::Replayed, ReplayError> {
-    replay(&*world.broker, &*world.trails, &world.clock, "test", "someone", &queue("q"), &DeadFilter::all())
-        .await
+async fn replay_all(world: &World) -> Result<crawlway_broker::ReplayOutcome, ReplayError> {
+    replay(
+        &*world.broker,
+        &*world.trails,
+        &world.clock,
+        "test",
+        "someone",
+        &queue("q"),
+        &DeadLetterFilter::all(),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -36,7 +44,7 @@ async fn replayed_items_keep_their_ids_and_their_trails() {
     for number in 0..3 {
         let trail = world.trails.of(&format!("item-{number}"));
         let ends: Vec<_> = trail.iter().map(|entry| (entry.end, entry.attempt)).collect();
-        assert_eq!(ends, [(End::Dead, 1), (End::Replayed, 1), (End::Done, 1)]);
+        assert_eq!(ends, [(AttemptEnd::Dead, 1), (AttemptEnd::Replayed, 1), (AttemptEnd::Done, 1)]);
         assert_eq!((trail[1].worker.as_str(), trail[1].note.as_deref()), ("someone", Some("no price")));
         assert_eq!((trail[1].error.as_deref(), trail[0].error.as_deref()), (None, Some("no price")));
         assert_eq!(

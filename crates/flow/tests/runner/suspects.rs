@@ -1,9 +1,9 @@
 //! Suspects: items whose workers were lost run in ever smaller groups, and finally solo.
 
 use crate::support::*;
-use crawlway_broker::{Broker, MaxLength, suspects::ALONE_AFTER};
+use crawlway_broker::{Broker, MaxLength, suspects::SOLO_AFTER};
 use crawlway_flow::Settings;
-use crawlway_store::End;
+use crawlway_store::AttemptEnd;
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -57,7 +57,7 @@ impl Watch {
 async fn lose(mut world: World, name: &str, times: u32) -> World {
     for _ in 0..times {
         let mut taken = 0;
-        while taken < world.depth(name).await.waiting() as usize + taken {
+        while taken < world.depth(name).await.pending() as usize + taken {
             taken += world.broker.receive(&queue(name), 100, Duration::ZERO).await.unwrap().len();
         }
         world = world.crash();
@@ -86,7 +86,7 @@ async fn after_many_lost_workers_an_item_runs_with_nothing_beside_it_in_any_stag
     let (first, second) = (spec("first").prefetch(32), spec("second").prefetch(32));
     let world = World::new(&[first.clone(), second.clone()]).await;
     world.publish("first", ["suspect"]).await;
-    let world = lose(world, "first", ALONE_AFTER).await;
+    let world = lose(world, "first", SOLO_AFTER).await;
     world.publish("first", (0..20).map(|n| format!("a{n}"))).await;
     world.publish("second", (0..20).map(|n| format!("b{n}"))).await;
     let watch = Watch::default();
@@ -100,7 +100,11 @@ async fn after_many_lost_workers_an_item_runs_with_nothing_beside_it_in_any_stag
     flow.end().await;
     assert_eq!(watch.beside("suspect"), Vec::<String>::new());
     assert!(watch.max() > 4, "the others ran side by side");
-    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Done], "its lost workers are in its trail");
+    assert_eq!(
+        world.trails.ends("suspect"),
+        [AttemptEnd::Waited, AttemptEnd::Done],
+        "its lost workers are in its trail"
+    );
 }
 
 #[tokio::test]
@@ -108,7 +112,7 @@ async fn an_item_that_kills_its_process_alone_becomes_a_dead_letter_and_no_other
     let spec = spec("q").prefetch(32).max_solo_crashes(2);
     let world = World::new(std::slice::from_ref(&spec)).await;
     world.publish("q", ["poison"]).await;
-    let mut world = lose(world, "q", ALONE_AFTER).await;
+    let mut world = lose(world, "q", SOLO_AFTER).await;
     world.publish("q", ["a", "b"]).await;
     for _ in 0..2 {
         // The runner is aborted, as by a crash: nothing is settled or handed back.
@@ -144,7 +148,7 @@ async fn an_item_that_ran_alone_and_finds_the_next_queue_full_lets_others_make_r
     let second = spec("second").max_length(MaxLength::Exact(1)).prefetch(32);
     let world = World::new(&[first.clone(), second.clone()]).await;
     world.publish("first", ["suspect"]).await;
-    let world = lose(world, "first", ALONE_AFTER).await;
+    let world = lose(world, "first", SOLO_AFTER).await;
     world.publish("second", ["in the way"]).await;
     let flow = world
         .flow()
@@ -161,5 +165,5 @@ async fn an_item_that_ran_alone_and_finds_the_next_queue_full_lets_others_make_r
     world.until_empty("first").await;
     world.until_empty("second").await;
     flow.end().await;
-    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Passed, End::Done]);
+    assert_eq!(world.trails.ends("suspect"), [AttemptEnd::Waited, AttemptEnd::Passed, AttemptEnd::Done]);
 }

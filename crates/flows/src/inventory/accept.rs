@@ -5,7 +5,7 @@ use crawlway_broker::{Broker, BrokerError, MessageId, Outgoing, PublishError, Qu
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlError, UrlOptions, url::normalise};
 use crawlway_fetch::Guard;
-use crawlway_store::inventory::{RecordId, Request};
+use crawlway_store::inventory::{RecordId, RecordRequest};
 use std::net::{IpAddr, SocketAddr};
 
 /// URL in the queue.
@@ -23,8 +23,8 @@ pub struct Accepted {
 
 impl Accepted {
     /// Request for the record store.
-    pub fn request(&self) -> Request {
-        Request {
+    pub fn request(&self) -> RecordRequest {
+        RecordRequest {
             url: self.url.as_str().to_owned(),
             message_id: self.message_id.clone(),
             requested_at: self.requested_at,
@@ -79,7 +79,7 @@ pub async fn accept(
         message_id: message_id.as_str().to_owned(),
     };
     let outgoing = Outgoing::to_queue(queue, message.to_body()).id(message_id);
-    let no_answer = || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
+    let no_answer = || Err(PublishError::Unconfirmed { detail: "the broker gave no answer".to_owned() });
     broker.publish(vec![outgoing]).await.pop().unwrap_or_else(no_answer)?;
     let id = RecordId::of_url(url.as_str());
     Ok(Accepted { id, url, message_id: message.message_id, requested_at: now })
@@ -108,7 +108,7 @@ mod tests {
         let broker = RabbitBroker::connect_later(Options {
             host: "127.0.0.1".to_owned(),
             port,
-            patience: Duration::from_secs(3600),
+            connection_timeout: Duration::from_secs(3600),
             ..Options::default()
         });
         let accept = async |url: &str| {

@@ -11,7 +11,7 @@ use crawlway_fetch::{Code, FetchError, Fetched, Fetcher, Request, Waiting};
 use crawlway_flow::{Context, FailureCounter, Invalid, Item, MAX_DEFER, Output, Stage, StageError, fail};
 use crawlway_store::{
     StoreError, Ticket, Timestamp, UrlRecords,
-    inventory::{self, Attempt, Begun, Ended, Status},
+    inventory::{self, Attempt, BeginOutcome, EndOutcome, RecordStatus},
 };
 use futures::future::join_all;
 use http::StatusCode;
@@ -27,7 +27,7 @@ crawlway_flow::fail_points! {
     /// Fail points of this stage, beside those of the runner.
     InventoryStep {
         /// The record is in progress.
-        Begun = "begun",
+        BeginOutcome = "begun",
         /// The response is received.
         Fetched = "fetched",
         /// The record is completed.
@@ -130,23 +130,23 @@ impl FetchStage {
     /// Begins an attempt: the record is in progress. The error is the end of an item without an attempt.
     async fn begin(
         &self,
-        record: &inventory::Request,
+        record: &inventory::RecordRequest,
         failures: &FailureCounter,
         context: &Context,
     ) -> Result<Attempt, Result<Done, StageError>> {
         match self.records.begin(record, context.clock.now()).await {
-            Ok(Begun::Yours { attempt, retry_count }) => {
+            Ok(BeginOutcome::Started { attempt, retry_count }) => {
                 failures.set(retry_count);
-                fail::passed(NAME, InventoryStep::Begun.name());
+                fail::passed(NAME, InventoryStep::BeginOutcome.name());
                 Ok(attempt)
             }
-            Ok(Begun::Finished { status, retry_count }) => {
+            Ok(BeginOutcome::AlreadyFinished { status, retry_count }) => {
                 // The source counts the last failure, whose worker was lost before it settled the item.
-                let lost = u32::from(status == Status::FailedPermanent);
+                let lost = u32::from(status == RecordStatus::FailedPermanent);
                 failures.set(retry_count.saturating_sub(lost));
                 Err(Ok(output("finished_before", status.to_string())))
             }
-            Ok(Begun::Superseded { by }) => Err(Ok(output("superseded", format!("by message {by}")))),
+            Ok(BeginOutcome::Superseded { by }) => Err(Ok(output("superseded", format!("by message {by}")))),
             Err(error) => Err(Err(error.into())),
         }
     }
@@ -182,7 +182,7 @@ impl FetchStage {
         };
         fail::passed(NAME, InventoryStep::Completed.name());
         match ended {
-            Ended::As { status: Status::Completed, .. } => {
+            EndOutcome::Recorded { status: RecordStatus::Completed, .. } => {
                 Ok(output("completed", format!("answered {status}")))
             }
             other => ended_elsewhere(other, context.clock.now()),
@@ -195,10 +195,12 @@ impl FetchStage {
         let ended = self.records.fail(attempt, &error, max_attempts, context.clock.now()).await?;
         fail::passed(NAME, InventoryStep::Failed.name());
         match ended {
-            Ended::As { status: Status::FailedRetryable, retry_count } => Err(StageError::Requeue {
-                error: format!("attempt {retry_count} of {max_attempts}: {error}"),
-            }),
-            Ended::As { status: Status::FailedPermanent, retry_count } => {
+            EndOutcome::Recorded { status: RecordStatus::FailedRetryable, retry_count } => {
+                Err(StageError::Requeue {
+                    error: format!("attempt {retry_count} of {max_attempts}: {error}"),
+                })
+            }
+            EndOutcome::Recorded { status: RecordStatus::FailedPermanent, retry_count } => {
                 Ok(output("failed", format!("after {retry_count} failed attempts: {error}")))
             }
             other => ended_elsewhere(other, context.clock.now()),
@@ -209,7 +211,7 @@ impl FetchStage {
 /// Moves a URL of an unreachable host to the queue of those, so that it takes no room from URLs of other hosts.
 fn move_to_waiting(
     queue: &QueueName,
-    record: &inventory::Request,
+    record: &inventory::RecordRequest,
     error: &FetchError,
     now: Timestamp,
 ) -> Done {
@@ -225,11 +227,11 @@ fn move_to_waiting(
 }
 
 /// End of an item whose attempt was ended by another worker.
-fn ended_elsewhere(ended: Ended, now: Timestamp) -> Result<Done, StageError> {
+fn ended_elsewhere(ended: EndOutcome, now: Timestamp) -> Result<Done, StageError> {
     match ended {
-        Ended::As { status, .. } => Ok(output("finished_before", status.to_string())),
-        Ended::Overtaken => Ok(output("overtaken", "a later attempt has the record".to_owned())),
-        Ended::Lost => Err(StageError::DeferGroup {
+        EndOutcome::Recorded { status, .. } => Ok(output("finished_before", status.to_string())),
+        EndOutcome::Fenced => Ok(output("overtaken", "a later attempt has the record".to_owned())),
+        EndOutcome::NotFound => Err(StageError::DeferGroup {
             until: now,
             reason: "its record was deleted; it starts again".into(),
         }),

@@ -1,10 +1,10 @@
 //! Failing the records of URLs that became dead letters because their workers crashed and could not fail them.
 
 use super::{message, wiring};
-use crawlway_broker::{Broker, Cause, DeadFilter};
+use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter};
 use crawlway_clock::Timestamp;
 use crawlway_flow::ReplayError;
-use crawlway_store::{UrlRecords, inventory::Begun};
+use crawlway_store::{UrlRecords, inventory::BeginOutcome};
 
 /// Page size of the dead-letter scan.
 const PAGE_SIZE: usize = 200;
@@ -16,7 +16,7 @@ pub async fn fail_records_of_the_lost(
     records: &dyn UrlRecords,
     now: Timestamp,
 ) -> Result<u64, ReplayError> {
-    let filter = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
+    let filter = DeadLetterFilter { cause: Some(DeadLetterCause::WorkerLost), ..DeadLetterFilter::all() };
     let mut failed = 0;
     for items in wiring::items() {
         let mut after = None;
@@ -24,7 +24,9 @@ pub async fn fail_records_of_the_lost(
             let page = broker.dead_letters(&items.queue, &filter, after.as_ref(), PAGE_SIZE).await?;
             for letter in &page.letters {
                 let Ok(request) = message::decode(&letter.message.body) else { continue };
-                if let Begun::Yours { attempt, .. } = records.begin(&request.record_request(), now).await? {
+                if let BeginOutcome::Started { attempt, .. } =
+                    records.begin(&request.record_request(), now).await?
+                {
                     records.fail(&attempt, &letter.reason, 1, now).await?;
                     failed += 1;
                 }

@@ -5,7 +5,7 @@ use crawlway_broker::limits;
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_flow::Invalid;
-use crawlway_store::inventory::Request;
+use crawlway_store::inventory::RecordRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -45,8 +45,8 @@ pub(super) struct UrlRequest {
 
 impl UrlRequest {
     /// Request for the record store.
-    pub(super) fn record_request(&self) -> Request {
-        Request {
+    pub(super) fn record_request(&self) -> RecordRequest {
+        RecordRequest {
             url: self.url.as_str().to_owned(),
             message_id: self.message_id.clone(),
             requested_at: self.requested_at,
@@ -73,13 +73,13 @@ pub(super) fn decode(body: &[u8]) -> Result<UrlRequest, Invalid> {
         ))
     })?;
     let is_valid_id = !message_id.is_empty()
-        && message_id.len() <= limits::MAX_ID
+        && message_id.len() <= limits::MAX_ID_BYTES
         && !message_id.chars().any(char::is_control);
     if !is_valid_id {
         return Err(Invalid(format!(
             "`message_id` is {}; expected 1 to {} bytes without control characters",
             quote(&Value::String(message_id)),
-            limits::MAX_ID
+            limits::MAX_ID_BYTES
         )));
     }
     Ok(UrlRequest { url, requested_at, message_id })

@@ -2,7 +2,7 @@
 
 use crawlway_content::charset::decode;
 use crawlway_fetch::Fetched as Response;
-use crawlway_store::inventory::{Cookie, Fetched, cookies, headers};
+use crawlway_store::inventory::{Cookie, FetchedContent, cookies, headers};
 use http::header;
 use serde_json::{Map, Value, json};
 
@@ -13,10 +13,10 @@ const SNIFFED_BYTES: usize = 1024;
 pub(super) const DECODE_MEMORY_FACTOR: usize = 3;
 
 /// Stored content of a response: at most `max_source` bytes of the source, from at most `max_body` bytes of the body.
-pub(super) fn content(response: &Response, max_source: usize, max_body: usize) -> Fetched {
+pub(super) fn content(response: &Response, max_source: usize, max_body: usize) -> FetchedContent {
     let lines = response.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let cookie_lines =
-        response.headers.get_all(header::SET_COOKIE).iter().map(|line| Cookie::read(line.as_bytes()));
+        response.headers.get_all(header::SET_COOKIE).iter().map(|line| Cookie::parse(line.as_bytes()));
     let content_type = response.headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
     let content_type = content_type.map(|value| String::from_utf8_lossy(value).into_owned());
     let mut details = Map::new();
@@ -39,7 +39,7 @@ pub(super) fn content(response: &Response, max_source: usize, max_body: usize) -
         add("truncated", json!(truncated));
         page_source = Some(text);
     }
-    Fetched {
+    FetchedContent {
         headers: Some(headers(lines)),
         cookies: Some(cookies(cookie_lines)),
         page_source,

@@ -5,7 +5,7 @@ use super::{
     scope::{HostRule, Scope},
 };
 use crawlway_content::NormalUrl;
-use crawlway_store::{CrawlId, Frontier, StoreError, Ticket, frontier::NewTerms};
+use crawlway_store::{CrawlId, Frontier, StoreError, Ticket, frontier::NewSettings};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -210,12 +210,12 @@ pub(super) async fn update_definition(
         if definition == before {
             return Ok(Some(definition));
         }
-        let new = NewTerms {
-            replaces: stored.revision,
+        let new = NewSettings {
+            expected_revision: stored.revision,
             definition: definition.to_json(),
             max_pages: definition.max_pages,
         };
-        if frontier.set_terms(crawl, &new).await?.is_some() {
+        if frontier.update_settings(crawl, &new).await?.is_some() {
             return Ok(Some(definition));
         }
     }

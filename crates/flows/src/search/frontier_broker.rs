@@ -2,9 +2,9 @@
 
 use super::source::frontier_queue;
 use crawlway_broker::{
-    Broker, BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Delivery, Depth, Failure,
-    Guarantees, Headers, Message, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed,
-    SettleError, Settled, Verdict,
+    Broker, BrokerError, DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage,
+    Delivery, Depth, Failure, Guarantees, Headers, Message, MessageId, Outgoing, PublishError, QueueName,
+    QueueSpec, Receipt, ReplayOutcome, SettleError, SettleOutcome, Verdict,
 };
 use crawlway_store::{Frontier, StoreError, frontier::DeadUrl};
 use std::{sync::Arc, time::Duration};
@@ -67,13 +67,13 @@ impl WithFrontier {
     /// Page of matching dead letters, with its pagination cursor.
     async fn matching(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         let queue = frontier_queue();
         let mut letters = Vec::new();
-        let mut after = after.map(|DeadId(after)| after.clone());
+        let mut after = after.map(|DeadLetterId(after)| after.clone());
         while letters.len() < limit {
             let page = self.frontier.dead(None, after.as_deref(), PAGE_SIZE).await.map_err(unavailable)?;
             let (mut scanned, in_page) = (0, page.urls.len());
@@ -98,17 +98,17 @@ impl WithFrontier {
                 break;
             }
         }
-        Ok(DeadPage { letters, next: after.map(DeadId) })
+        Ok(DeadLetterPage { letters, next: after.map(DeadLetterId) })
     }
 
-    async fn matching_items(&self, filter: &DeadFilter) -> Result<Vec<String>, BrokerError> {
-        if let Some(DeadId(item)) = &filter.id
-            && *filter == DeadFilter::one(DeadId(item.clone()))
+    async fn matching_items(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, BrokerError> {
+        if let Some(DeadLetterId(item)) = &filter.id
+            && *filter == DeadLetterFilter::with_id(DeadLetterId(item.clone()))
         {
             return Ok(vec![item.clone()]);
         }
-        if !filter.ids.is_empty() && *filter == DeadFilter::these(filter.ids.clone()) {
-            return Ok(filter.ids.iter().map(|DeadId(item)| item.clone()).collect());
+        if !filter.ids.is_empty() && *filter == DeadLetterFilter::with_ids(filter.ids.clone()) {
+            return Ok(filter.ids.iter().map(|DeadLetterId(item)| item.clone()).collect());
         }
         let all = self.matching(filter, None, usize::MAX).await?;
         Ok(all.letters.into_iter().map(|letter| letter.id.0).collect())
@@ -118,7 +118,7 @@ impl WithFrontier {
 fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
     let failure = |error: String| Failure { error, at: url.dead_at };
     DeadLetter {
-        id: DeadId(url.item.clone()),
+        id: DeadLetterId(url.item.clone()),
         queue: queue.clone(),
         message: Message {
             id: MessageId::from(url.item.as_str()),
@@ -129,9 +129,9 @@ fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
             published_at: url.dead_at,
         },
         cause: match &url.last_error {
-            _ if url.worker_lost => Cause::WorkerLost,
-            Some(error) if *error == url.reason => Cause::Refused,
-            _ => Cause::AttemptsUsedUp,
+            _ if url.worker_lost => DeadLetterCause::WorkerLost,
+            Some(error) if *error == url.reason => DeadLetterCause::Refused,
+            _ => DeadLetterCause::AttemptsUsedUp,
         },
         reason: url.reason,
         attempts: url.attempts,
@@ -172,8 +172,8 @@ impl Broker for WithFrontier {
         self.broker.reachable()
     }
 
-    fn takes_messages(&self) -> Result<(), BrokerError> {
-        self.broker.takes_messages()
+    fn accepts_publishes(&self) -> Result<(), BrokerError> {
+        self.broker.accepts_publishes()
     }
 
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
@@ -190,7 +190,7 @@ impl Broker for WithFrontier {
         self.broker.receive(queue, max, wait).await
     }
 
-    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<SettleOutcome, SettleError>> {
         self.broker.settle(verdicts).await
     }
 
@@ -198,8 +198,8 @@ impl Broker for WithFrontier {
         self.broker.extend(receipts, lease).await
     }
 
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        self.broker.alone(receipt).await
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.broker.mark_solo(receipt).await
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
@@ -209,11 +209,11 @@ impl Broker for WithFrontier {
         self.broker.depth(queue).await
     }
 
-    async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+    async fn pending(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         if Self::is_frontier(queue) {
-            return Ok(self.depth(queue).await?.waiting());
+            return Ok(self.depth(queue).await?.pending());
         }
-        self.broker.waiting(queue).await
+        self.broker.pending(queue).await
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
@@ -234,32 +234,40 @@ impl Broker for WithFrontier {
     async fn dead_letters(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         if Self::is_frontier(queue) {
             return self.matching(filter, after, limit).await;
         }
         self.broker.dead_letters(queue, filter, after, limit).await
     }
 
-    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+    async fn replay(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<ReplayOutcome, BrokerError> {
         if Self::is_frontier(queue) {
             let items = self.matching_items(filter).await?;
             let replayed = self.frontier.replay(&items).await.map_err(unavailable)?;
-            return Ok(Replayed { count: count(&replayed), stopped: None });
+            return Ok(ReplayOutcome { count: count(&replayed), stopped: None });
         }
         self.broker.replay(queue, filter).await
     }
 
-    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+    async fn drop_dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError> {
         if Self::is_frontier(queue) {
             let items = self.matching_items(filter).await?;
-            let dropped = self.frontier.drop_dead(&items).await.map_err(unavailable)?;
+            let dropped = self.frontier.drop_dead_letters(&items).await.map_err(unavailable)?;
             return Ok(count(&dropped));
         }
-        self.broker.drop_dead(queue, filter).await
+        self.broker.drop_dead_letters(queue, filter).await
     }
 
     async fn close(&self) -> Result<(), BrokerError> {
@@ -277,15 +285,15 @@ mod tests {
     use crate::search::crawl::new_url;
     use crawlway_store::{
         FrontierPolicy,
-        frontier::{CrawlId, Ending, NewCrawl, NewUrl},
+        frontier::{CrawlId, NewCrawl, NewUrl, UrlVerdict},
     };
-    use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+    use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 
     #[tokio::test]
     async fn a_dead_url_has_the_cause_of_its_death() {
         let folder = tempfile::tempdir().unwrap();
         let policy = FrontierPolicy { max_attempts: 1, max_solo_crashes: 1, ..FrontierPolicy::default() };
-        let place = Place::Sqlite(folder.path().join("records.db"));
+        let place = Database::Sqlite(folder.path().join("records.db"));
         let frontier = SqlStore::open(SqlOptions { policy, ..SqlOptions::new(place) }).await.unwrap();
         let id = CrawlId::new("c").unwrap();
         let crawl = NewCrawl { id: id.clone(), definition: String::new(), max_pages: None };
@@ -296,24 +304,27 @@ mod tests {
         };
         frontier.add(&id, &["fails", "refused", "kills"].map(url)).await.unwrap();
         let (why, rest) = ("no".to_owned(), Duration::ZERO);
-        for taken in frontier.next(3, 1).await.unwrap() {
+        for taken in frontier.claim_next(3, 1).await.unwrap() {
             let ending = match taken.host.as_str() {
-                "fails" => Ending::Retry { after: rest, error: why.clone(), rest },
-                "refused" => Ending::Dead { reason: why.clone(), rest },
+                "fails" => UrlVerdict::Retry { after: rest, error: why.clone(), host_delay: rest },
+                "refused" => UrlVerdict::Dead { reason: why.clone(), host_delay: rest },
                 _ => {
-                    assert!(frontier.alone(taken.receipt).await.unwrap());
+                    assert!(frontier.mark_solo(taken.receipt).await.unwrap());
                     continue;
                 }
             };
             frontier.settle(&[(taken.receipt, ending)]).await.unwrap();
         }
-        frontier.take_back().await.unwrap();
+        frontier.reclaim_all().await.unwrap();
         let dead = frontier.dead(None, None, 10).await.unwrap().urls.into_iter();
         let mut causes: Vec<_> =
             dead.map(|url| letter(&frontier_queue(), url)).map(|l| (l.id.0, l.cause)).collect();
         causes.sort_by(|one, other| one.0.cmp(&other.0));
-        let expected =
-            [("fails", Cause::AttemptsUsedUp), ("kills", Cause::WorkerLost), ("refused", Cause::Refused)];
+        let expected = [
+            ("fails", DeadLetterCause::AttemptsUsedUp),
+            ("kills", DeadLetterCause::WorkerLost),
+            ("refused", DeadLetterCause::Refused),
+        ];
         assert_eq!(causes, expected.map(|(item, cause)| (item.to_owned(), cause)));
     }
 }

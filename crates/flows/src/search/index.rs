@@ -99,7 +99,7 @@ mod tests {
     use crawlway_broker::MessageId;
     use crawlway_clock::{Clock, Timestamp};
     use crawlway_flow::Stop;
-    use crawlway_store::pages::{Query, Results, Search, SearchError};
+    use crawlway_store::pages::{Query, SearchError, SearchRequest, SearchResults};
     use parking_lot::Mutex;
 
     /// Index that refuses pages with a certain title, or is unavailable.
@@ -121,7 +121,7 @@ mod tests {
             self.stored.lock().extend(pages.iter().map(|page| page.url.clone()));
             Ok(())
         }
-        async fn search(&self, _: &Search) -> Result<Results, SearchError> {
+        async fn search(&self, _: &SearchRequest) -> Result<SearchResults, SearchError> {
             Err(StoreError::Closed.into())
         }
         async fn get(&self, _: &str) -> Result<Option<IndexedPage>, StoreError> {
@@ -133,7 +133,7 @@ mod tests {
         async fn scan(&self, _: Option<&str>, _: usize) -> Result<Vec<IndexedPage>, StoreError> {
             Err(StoreError::Closed)
         }
-        async fn matching(
+        async fn scan_matching(
             &self,
             _: &Query,
             _: Option<&str>,

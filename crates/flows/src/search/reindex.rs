@@ -4,7 +4,7 @@ use super::message::{Metadata, PageMessage};
 use crawlway_broker::{Broker, Outgoing, QueueName};
 use crawlway_clock::Clock;
 use crawlway_flow::ReplayError;
-use crawlway_store::{End, IndexedPage, PageIndex, StoreError, TrailEntry, Trails};
+use crawlway_store::{AttemptEnd, IndexedPage, PageIndex, StoreError, TrailEntry, Trails};
 use std::ops::ControlFlow;
 
 /// Number of pages per publish call.
@@ -35,7 +35,7 @@ pub async fn reindex(
             flow: super::FLOW.to_owned(),
             stage: "index".to_owned(),
             at: clock.now(),
-            end: End::Replayed,
+            end: AttemptEnd::Replayed,
             outcome: "replayed".to_owned(),
             attempt: 1,
             took_ms: 0,
@@ -44,7 +44,7 @@ pub async fn reindex(
             note: Some("reindexed from the stored page".to_owned()),
             error: None,
         };
-        trails.record(&pages.iter().map(note).collect::<Vec<_>>()).await?;
+        trails.append(&pages.iter().map(note).collect::<Vec<_>>()).await?;
         let published =
             broker.publish(pages.into_iter().map(|page| outgoing(queue, page, max_bytes)).collect()).await;
         for answer in published {

@@ -8,7 +8,7 @@ use super::{
 use crawlway_clock::Timestamp;
 use crawlway_store::{
     CrawlId, Frontier, StoreError,
-    frontier::{Added, Reopen},
+    frontier::{AddOutcome, Reopen},
 };
 
 /// Page size of the scan.
@@ -26,12 +26,12 @@ pub(super) async fn rescan(
     let mut pending = frontier.reopen(crawl, &Reopen::Outcome(OUT_OF_SCOPE.to_owned())).await?;
     let mut after = 0;
     loop {
-        let pages = frontier.pages(crawl, after, PAGE_SIZE).await?;
+        let pages = frontier.page_links(crawl, after, PAGE_SIZE).await?;
         let Some(last) = pages.last() else { break };
-        after = last.place;
+        after = last.cursor;
         let links: Vec<_> = pages.iter().flat_map(|page| follow_stored(page, &scope, now)).collect();
         let answers = frontier.add(crawl, &links).await?;
-        pending += answers.iter().filter(|answer| **answer == Added::New).count() as u64;
+        pending += answers.iter().filter(|answer| **answer == AddOutcome::New).count() as u64;
     }
     pending += frontier.reopen(crawl, &Reopen::WithoutLinks).await?;
     Ok(pending)

@@ -2,14 +2,14 @@
 
 use super::crawl::reinstate_settled;
 use crawlway_broker::{
-    BrokerError, Delivery, Failure, Headers, Message, MessageId, QueueName, Receipt, SettleError, Settled,
-    Verdict,
+    BrokerError, Delivery, Failure, Headers, Message, MessageId, QueueName, Receipt, SettleError,
+    SettleOutcome, Verdict,
 };
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_flow::{ReceiveWait, Settlement, Source};
 use crawlway_store::{
     Frontier, StoreError,
-    frontier::{self, CrawlId, Ending, PageFacts, SettledAs, Taken, Validators},
+    frontier::{self, ClaimedUrl, CrawlId, PageFacts, UrlSettleOutcome, UrlVerdict, Validators},
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -83,13 +83,13 @@ impl FrontierSource {
     }
 
     /// Reinstates pages whose canonical URL turned out to have no page, now that these are settled.
-    async fn reinstate(&self, settlements: &[Settlement<CrawlNote>], answers: &[Option<SettledAs>]) {
+    async fn reinstate(&self, settlements: &[Settlement<CrawlNote>], answers: &[Option<UrlSettleOutcome>]) {
         let mut settled = Vec::new();
         for (settlement, answer) in settlements.iter().zip(answers) {
             let Some(url) = self.in_flight.lock().remove(&settlement.receipt) else { continue };
-            let is_done = matches!(answer, Some(SettledAs::Done));
+            let is_done = matches!(answer, Some(UrlSettleOutcome::Done));
             let affects_others = settlement.note.no_page || settlement.note.facts.canonical.is_some();
-            if matches!(answer, Some(SettledAs::Dead)) || (is_done && affects_others) {
+            if matches!(answer, Some(UrlSettleOutcome::Dead)) || (is_done && affects_others) {
                 settled.push(url);
             }
         }
@@ -101,18 +101,18 @@ impl FrontierSource {
         }
     }
 
-    fn delivery(&self, taken: Taken, now: Timestamp) -> Delivery {
+    fn delivery(&self, taken: ClaimedUrl, now: Timestamp) -> Delivery {
         let job = CrawlJob {
             crawl: taken.crawl,
             revision: taken.revision,
             url: taken.url,
             depth: taken.depth,
             chain: taken.chain,
-            insist: taken.insist,
+            insist: taken.ignore_canonical,
             validators: taken.validators,
         };
         let receipt =
-            Receipt { queue: self.name.clone(), epoch: taken.receipt.taking, tag: taken.receipt.entry };
+            Receipt { queue: self.name.clone(), epoch: taken.receipt.claim, tag: taken.receipt.entry };
         self.in_flight.lock().insert(receipt.clone(), (job.crawl.clone(), job.url.clone()));
         Delivery {
             receipt,
@@ -133,22 +133,24 @@ impl FrontierSource {
         }
     }
 
-    fn ending(&self, settlement: &Settlement<CrawlNote>) -> Ending {
+    fn ending(&self, settlement: &Settlement<CrawlNote>) -> UrlVerdict {
         let rest = self.min_delay;
         match &settlement.verdict {
-            Verdict::Done => Ending::Done {
+            Verdict::Done => UrlVerdict::Done {
                 outcome: settlement.outcome.to_owned(),
                 facts: settlement.note.facts.clone(),
-                rest: if settlement.note.requested { rest } else { Duration::ZERO },
+                host_delay: if settlement.note.requested { rest } else { Duration::ZERO },
             },
-            Verdict::Retry { after, error } => Ending::Retry { after: *after, error: error.clone(), rest },
-            Verdict::Requeue => Ending::Defer { until: self.clock.now() },
+            Verdict::Retry { after, error } => {
+                UrlVerdict::Retry { after: *after, error: error.clone(), host_delay: rest }
+            }
+            Verdict::Requeue => UrlVerdict::Defer { until: self.clock.now() },
             // An outage of this worker does not defer the host: other workers continue with it.
             Verdict::Defer { until } if !settlement.defers_group || settlement.outcome == "waited" => {
-                Ending::Wait { until: *until }
+                UrlVerdict::Wait { until: *until }
             }
-            Verdict::Defer { until } => Ending::Defer { until: *until },
-            Verdict::Dead { reason } => Ending::Dead { reason: reason.clone(), rest },
+            Verdict::Defer { until } => UrlVerdict::Defer { until: *until },
+            Verdict::Dead { reason } => UrlVerdict::Dead { reason: reason.clone(), host_delay: rest },
         }
     }
 }
@@ -172,7 +174,7 @@ impl Source<CrawlNote> for FrontierSource {
         loop {
             // Registered before the look, so that no change is missed.
             let changed = self.changed.notified();
-            let taken = self.frontier.next(max, self.per_host).await.map_err(broker_error)?;
+            let taken = self.frontier.claim_next(max, self.per_host).await.map_err(broker_error)?;
             let now = self.clock.now();
             if !taken.is_empty() {
                 return Ok(taken.into_iter().map(|taken| self.delivery(taken, now)).collect());
@@ -180,7 +182,7 @@ impl Source<CrawlNote> for FrontierSource {
             if now >= until {
                 return Ok(Vec::new());
             }
-            let due = self.frontier.due().await.map_err(broker_error)?;
+            let due = self.frontier.next_due().await.map_err(broker_error)?;
             let look = due.map_or(until, |due| due.max(now + Duration::from_millis(1)).min(until));
             tokio::select! {
                 () = changed => {}
@@ -190,7 +192,7 @@ impl Source<CrawlNote> for FrontierSource {
         }
     }
 
-    async fn settle(&self, settlements: &[Settlement<CrawlNote>]) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, settlements: &[Settlement<CrawlNote>]) -> Vec<Result<SettleOutcome, SettleError>> {
         let endings: Vec<_> =
             settlements.iter().map(|one| (receipt(&one.receipt), self.ending(one))).collect();
         let answers = self.frontier.settle(&endings).await;
@@ -202,10 +204,10 @@ impl Source<CrawlNote> for FrontierSource {
             Ok(answers) => answers
                 .into_iter()
                 .map(|answer| match answer {
-                    Some(SettledAs::Done) => Ok(Settled::Done),
-                    Some(SettledAs::Retrying { attempt }) => Ok(Settled::Retrying { attempt }),
-                    Some(SettledAs::Deferred) => Ok(Settled::Deferred),
-                    Some(SettledAs::Dead) => Ok(Settled::Dead),
+                    Some(UrlSettleOutcome::Done) => Ok(SettleOutcome::Done),
+                    Some(UrlSettleOutcome::Retrying { attempt }) => Ok(SettleOutcome::Retrying { attempt }),
+                    Some(UrlSettleOutcome::Deferred) => Ok(SettleOutcome::Deferred),
+                    Some(UrlSettleOutcome::Dead) => Ok(SettleOutcome::Dead),
                     None => Err(SettleError::Fenced { queue: self.name.clone() }),
                 })
                 .collect(),
@@ -231,7 +233,7 @@ impl Source<CrawlNote> for FrontierSource {
     }
 
     async fn mark_solo(&self, item: &Receipt) -> Result<(), SettleError> {
-        match self.frontier.alone(receipt(item)).await {
+        match self.frontier.mark_solo(receipt(item)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(SettleError::Fenced { queue: self.name.clone() }),
             Err(error) => Err(settle_error(error)),
@@ -240,7 +242,7 @@ impl Source<CrawlNote> for FrontierSource {
 }
 
 fn receipt(receipt: &Receipt) -> frontier::Receipt {
-    frontier::Receipt { entry: receipt.tag, taking: receipt.epoch }
+    frontier::Receipt { entry: receipt.tag, claim: receipt.epoch }
 }
 
 fn broker_error(error: StoreError) -> BrokerError {
@@ -263,7 +265,7 @@ mod tests {
     use crate::search::crawl::new_url;
     use crawlway_flow::Stop;
     use crawlway_store::frontier::NewCrawl;
-    use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+    use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 
     /// Both are in flight, so neither sees the result of the other during its crawl. The one settled last must.
     #[tokio::test]
@@ -271,7 +273,7 @@ mod tests {
         let [page, gone] = ["https://h/page", "https://h/gone"];
         for order in [[page, gone], [gone, page]] {
             let folder = tempfile::tempdir().unwrap();
-            let place = Place::Sqlite(folder.path().join("records.db"));
+            let place = Database::Sqlite(folder.path().join("records.db"));
             let frontier = Arc::new(SqlStore::open(SqlOptions::new(place)).await.unwrap());
             let id = CrawlId::new("c").unwrap();
             let crawl = NewCrawl { id: id.clone(), definition: String::new(), max_pages: None };
@@ -296,8 +298,9 @@ mod tests {
                 let verdict = Verdict::Done;
                 source.settle(&[Settlement { receipt, verdict, outcome, note, defers_group: true }]).await;
             }
-            let again = frontier.next(2, 2).await.unwrap();
-            let again: Vec<_> = again.iter().map(|taken| (taken.url.as_str(), taken.insist)).collect();
+            let again = frontier.claim_next(2, 2).await.unwrap();
+            let again: Vec<_> =
+                again.iter().map(|taken| (taken.url.as_str(), taken.ignore_canonical)).collect();
             assert_eq!(again, [(page, true)], "{order:?} is the order in which they were settled");
         }
     }

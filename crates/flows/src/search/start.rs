@@ -11,8 +11,8 @@ use crawlway_content::NormalUrl;
 use crawlway_store::{
     CrawlId, Frontier, SeenUrls, StoreError,
     frontier::{
-        Added, Crawl, CrawlState, EntryFilter, EntryState, NewCrawl, NewTerms, NewUrl, Reopen,
-        TOO_MANY_WAITING,
+        AddOutcome, Crawl, CrawlState, EntryFilter, EntryState, NewCrawl, NewSettings, NewUrl, Reopen,
+        TOO_MANY_PENDING,
     },
 };
 use std::{
@@ -97,7 +97,7 @@ pub async fn begin(
         .seeds
         .iter()
         .filter_map(|seed| seed.parse::<NormalUrl>().ok())
-        .map(|seed| NewUrl { in_any_case: true, ..new_url(seed, 0, 0, None) })
+        .map(|seed| NewUrl { ignore_limit: true, ..new_url(seed, 0, 0, None) })
         .collect();
     let mut added = add(frontier, &id, &seeds).await?;
     if !new {
@@ -165,7 +165,7 @@ impl Resume<'_> {
     /// program. Returns their number.
     async fn reopen_missing(&self) -> Result<u64, StoreError> {
         let file = self.asked.file.as_deref();
-        let is_shared = self.seen.is_open_to_others();
+        let is_shared = self.seen.allows_external_deletes();
         if file.is_none() && !is_shared {
             return Ok(0);
         }
@@ -185,7 +185,7 @@ impl Resume<'_> {
                 }
             }
             if is_shared {
-                let known = self.seen.known(&marked).await?;
+                let known = self.seen.contains(&marked).await?;
                 let deleted = marked.into_iter().zip(known).filter(|(_, known)| !known);
                 missing.extend(deleted.map(|(url, _)| url));
             }
@@ -237,17 +237,17 @@ async fn open_crawl(
     if let Ok(before) = serde_json::from_str::<Definition>(&stored.definition) {
         was_not_indexed = before.state.not_indexed && asked.file.is_none();
         // URLs dropped because too many were pending are found again in the stored links.
-        let has_room = frontier.policy().most_waiting(definition.max_pages) > stored.counts.waiting;
-        let has_dropped = stored.counts.left_out.contains_key(TOO_MANY_WAITING);
+        let has_room = frontier.policy().max_pending_of_crawl(definition.max_pages) > stored.counts.waiting;
+        let has_dropped = stored.counts.left_out.contains_key(TOO_MANY_PENDING);
         definition.state.rescan = has_dropped && has_room;
         carry_over(&mut definition, before, asked, now);
     }
-    let new = NewTerms {
-        replaces: stored.revision,
+    let new = NewSettings {
+        expected_revision: stored.revision,
         definition: definition.to_json(),
         max_pages: definition.max_pages,
     };
-    Ok(frontier.set_terms(id, &new).await?.map(|crawl| Opened { crawl, new: false, was_not_indexed }))
+    Ok(frontier.update_settings(id, &new).await?.map(|crawl| Opened { crawl, new: false, was_not_indexed }))
 }
 
 /// Carries the state of an earlier start over to the new definition.
@@ -343,7 +343,7 @@ pub(super) async fn add(
     let mut added = 0;
     for urls in urls.chunks(PAGE_SIZE) {
         let answers = frontier.add(crawl, urls).await?;
-        added += answers.iter().filter(|answer| **answer == Added::New).count() as u64;
+        added += answers.iter().filter(|answer| **answer == AddOutcome::New).count() as u64;
     }
     Ok(added)
 }

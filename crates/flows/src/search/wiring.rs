@@ -111,13 +111,13 @@ impl Prefetch {
     /// limiter holds the limit. With one, an early page would only block a slot.
     fn of(settings: &SearchSettings) -> Self {
         let pace = settings.crawl.request.pace;
-        let (factor, waiting) = if pace.gap.is_zero() {
+        let (factor, waiting) = if pace.min_delay.is_zero() {
             (PREFETCH_FACTOR, Waiting::Here { at_most: PERMIT_TIMEOUT })
         } else {
             (1, Waiting::Elsewhere)
         };
         Self {
-            per_host: pace.in_flight.saturating_mul(factor as u32),
+            per_host: pace.concurrency.saturating_mul(factor as u32),
             // One half is claimed, fetched and parsed, the other half published and settled.
             concurrency: settings.fetch_at_once.saturating_mul(factor.div_ceil(2)),
             waiting,
@@ -149,7 +149,7 @@ impl Search {
         let mut flow = Flow::new(parts, stop);
         if stages.crawl {
             let prefetch = Prefetch::of(settings);
-            let (frontier, min_delay) = (stores.frontier.clone(), settings.crawl.request.pace.gap);
+            let (frontier, min_delay) = (stores.frontier.clone(), settings.crawl.request.pace.min_delay);
             let source = FrontierSource::new(frontier, clock, prefetch.per_host, min_delay, changed.clone());
             let mut options = settings.crawl.clone();
             options.request.waiting = prefetch.waiting;

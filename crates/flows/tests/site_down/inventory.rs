@@ -4,15 +4,16 @@ use crate::{
     site::Site,
     world::{MINUTE, World},
 };
-use crawlway_store::{UrlRecords, inventory::Status};
+use crawlway_store::{UrlRecords, inventory::RecordStatus};
 use std::time::Duration;
 
 /// Waits until the URL is completed.
 async fn wait_completed(world: &World, url: &str) {
-    let completed = async || world.record(url).await.is_some_and(|record| record.status == Status::Completed);
+    let completed =
+        async || world.record(url).await.is_some_and(|record| record.status == RecordStatus::Completed);
     world.pass(10 * MINUTE, completed).await;
     let record = world.record(url).await.expect("a record");
-    assert_eq!(record.status, Status::Completed, "{record:?}");
+    assert_eq!(record.status, RecordStatus::Completed, "{record:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,7 +24,7 @@ async fn a_url_of_a_site_that_is_down_for_ten_minutes_is_completed_later() {
     world.request(&url).await;
     world.pass_all(10 * MINUTE).await;
     let queued = world.record(&url).await.expect("an accepted URL has a record");
-    assert_eq!(queued.status, Status::Queued, "a deferred URL is not in progress");
+    assert_eq!(queued.status, RecordStatus::Queued, "a deferred URL is not in progress");
     site.comes_up();
     wait_completed(&world, &url).await;
     flow.end().await;
@@ -58,7 +59,7 @@ async fn an_outage_of_ten_minutes_costs_a_url_one_attempt() {
     world.request(&url).await;
     world.pass_all(10 * MINUTE).await;
     let record = world.record(&url).await.expect("a record");
-    assert_eq!((record.status, record.processing.retry_count), (Status::FailedRetryable, 1));
+    assert_eq!((record.status, record.processing.retry_count), (RecordStatus::FailedRetryable, 1));
     site.comes_up();
     wait_completed(&world, &url).await;
     flow.end().await;
@@ -75,15 +76,15 @@ async fn after_fifteen_minutes_each_probe_is_a_failed_attempt_of_every_url() {
     }
     world.pass_all(14 * MINUTE).await;
     let counts = world.records.counts().await.unwrap();
-    assert_eq!(counts.of(Status::FailedRetryable) + counts.of(Status::FailedPermanent), 0);
+    assert_eq!(counts.of(RecordStatus::FailedRetryable) + counts.of(RecordStatus::FailedPermanent), 0);
     let probes_before = site.requests("/robots.txt");
-    let failed = async || world.records.counts().await.unwrap().of(Status::FailedPermanent) == 2;
+    let failed = async || world.records.counts().await.unwrap().of(RecordStatus::FailedPermanent) == 2;
     world.pass(60 * MINUTE, failed).await;
     for url in &urls {
         let record = world.record(url).await.expect("a record");
         assert_eq!(
             (record.status, record.processing.retry_count),
-            (Status::FailedPermanent, 3),
+            (RecordStatus::FailedPermanent, 3),
             "{record:?}"
         );
         assert!(record.processing.error_message.expect("a reason").starts_with("robots.unreachable"));
@@ -105,11 +106,11 @@ async fn only_the_url_that_is_fetched_is_in_progress() {
     let mut max = 0;
     let all_done = async || {
         let counts = world.records.counts().await.unwrap();
-        max = max.max(counts.of(Status::InProgress));
-        counts.of(Status::Completed) == urls.len() as u64
+        max = max.max(counts.of(RecordStatus::InProgress));
+        counts.of(RecordStatus::Completed) == urls.len() as u64
     };
     let took = world.pass(30 * MINUTE, all_done).await;
-    assert_eq!(world.records.counts().await.unwrap().of(Status::Completed), urls.len() as u64);
+    assert_eq!(world.records.counts().await.unwrap().of(RecordStatus::Completed), urls.len() as u64);
     assert!(max <= 1, "{max} were in progress at the same time");
     assert!(took >= Duration::from_secs(19), "one a second");
     flow.end().await;
@@ -134,9 +135,10 @@ pub(crate) async fn urls_of_a_site_that_is_down_leave_room(world: &World, down: 
         world.request(&url).await;
     }
     let completed = async |count| {
-        let is_completed = async || world.records.counts().await.unwrap().of(Status::Completed) == count;
+        let is_completed =
+            async || world.records.counts().await.unwrap().of(RecordStatus::Completed) == count;
         world.pass(20 * MINUTE, is_completed).await;
-        assert_eq!(world.records.counts().await.unwrap().of(Status::Completed), count);
+        assert_eq!(world.records.counts().await.unwrap().of(RecordStatus::Completed), count);
     };
     completed(10).await;
     down.comes_up();

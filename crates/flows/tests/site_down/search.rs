@@ -6,7 +6,7 @@ use crate::{
 };
 use crawlway_store::{
     CrawlId, Frontier, Trails,
-    frontier::{CrawlState, Entry, NewTerms},
+    frontier::{CrawlState, Entry, NewSettings},
 };
 use std::time::Duration;
 
@@ -102,8 +102,9 @@ async fn a_worker_leaves_crawls_of_a_newer_version_to_others() {
     let newer = readable.replacen('{', "{\"since_a_later_version\":true,", 1);
     let set = async |definition: &str| {
         let replaces = world.look(&crawl).await.revision;
-        let new = NewTerms { replaces, definition: definition.to_owned(), max_pages: None };
-        world.records.set_terms(&crawl, &new).await.unwrap().expect("no concurrent change");
+        let new =
+            NewSettings { expected_revision: replaces, definition: definition.to_owned(), max_pages: None };
+        world.records.update_settings(&crawl, &new).await.unwrap().expect("no concurrent change");
     };
     set(&newer).await;
     let flow = world.crawl(true).await;

@@ -7,8 +7,8 @@ use crate::{
 };
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use crawlway_clock::{ManualClock, Timestamp};
-use crawlway_store::inventory::Status;
-use crawlway_store_sql::Place;
+use crawlway_store::inventory::RecordStatus;
+use crawlway_store_sql::Database;
 use crawlway_testkit::{servers, virtual_host::VirtualHost};
 use sqlx::{Connection, Executor};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Backends {
     async fn world(&self) -> World {
         let server = servers::postgres();
         let sign = if server.contains('?') { '&' } else { '?' };
-        let place = Place::Postgres(format!("{server}{sign}options=-csearch_path%3D{}", self.schema));
+        let place = Database::Postgres(format!("{server}{sign}options=-csearch_path%3D{}", self.schema));
         let rabbit = &self.host.server;
         let options = Options {
             host: rabbit.host.clone(),
@@ -81,10 +81,10 @@ async fn on_shared_backends_a_url_waits_for_its_robots_txt_and_counts_no_attempt
     let is_recorded = async || site.requests("/robots.txt") >= 1 && world.record(&url).await.is_some();
     world.pass(60 * MINUTE, is_recorded).await;
     let queued = world.record(&url).await.expect("an accepted URL has a record");
-    assert_eq!(queued.status, Status::Queued, "a deferred URL is not in progress");
+    assert_eq!(queued.status, RecordStatus::Queued, "a deferred URL is not in progress");
     site.robots_answers(200);
     let completed =
-        async || world.record(&url).await.is_some_and(|record| record.status == Status::Completed);
+        async || world.record(&url).await.is_some_and(|record| record.status == RecordStatus::Completed);
     let give_up = tokio::time::Instant::now() + MINUTE;
     while !completed().await && tokio::time::Instant::now() < give_up {
         // Real time, since the queue uses it.
@@ -92,7 +92,7 @@ async fn on_shared_backends_a_url_waits_for_its_robots_txt_and_counts_no_attempt
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let record = world.record(&url).await.expect("a record");
-    assert_eq!((record.status, record.processing.retry_count), (Status::Completed, 0), "{record:?}");
+    assert_eq!((record.status, record.processing.retry_count), (RecordStatus::Completed, 0), "{record:?}");
     flow.end().await;
     drop(world);
     backends.clear().await;

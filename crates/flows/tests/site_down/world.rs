@@ -13,11 +13,11 @@ use crawlway_flows::{
 use crawlway_store::{
     CrawlId, Frontier, FrontierPolicy, UrlRecords,
     frontier::Crawl,
-    gate::{self, Policy},
-    inventory::{Record, RecordId},
+    inventory::{InventoryRecord, RecordId},
+    rate_limiter::{self, RateLimitPolicy},
 };
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use std::{path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) records: Arc<SqlStore>,
-    gate: Arc<EmbeddedGate>,
+    rate_limiter: Arc<EmbeddedRateLimiter>,
     _home: TempDir,
 }
 
@@ -58,7 +58,7 @@ impl World {
         let options =
             crawlway_broker_embedded::Options { clock: Clock::Manual(clock.clone()), ..Default::default() };
         let broker = EmbeddedBroker::open(&home.path().join("queue"), options).unwrap();
-        let place = Place::Sqlite(home.path().join("records.db"));
+        let place = Database::Sqlite(home.path().join("records.db"));
         Self::on(home, clock, Arc::new(broker), place).await
     }
 
@@ -67,13 +67,13 @@ impl World {
         home: TempDir,
         clock: Arc<ManualClock>,
         broker: Arc<dyn Broker>,
-        place: Place,
+        place: Database,
     ) -> Self {
         let policy = FrontierPolicy { lease: LEASE, ..FrontierPolicy::default() };
         let options = SqlOptions { policy, clock: Clock::Manual(clock.clone()), ..SqlOptions::new(place) };
         let records = Arc::new(SqlStore::open(options).await.unwrap());
-        let gate = gate(&home.path().join("gate"), &clock);
-        Self { clock, broker, records, gate, _home: home }
+        let rate_limiter = rate_limiter(&home.path().join("gate"), &clock);
+        Self { clock, broker, records, rate_limiter, _home: home }
     }
 
     fn parts(&self, flow: &'static str) -> Parts {
@@ -89,7 +89,7 @@ impl World {
 
     /// Fetcher with an empty robots.txt cache.
     fn fetcher(&self) -> Arc<Fetcher> {
-        let mut setup = Setup::new(self.gate.clone());
+        let mut setup = Setup::new(self.rate_limiter.clone());
         setup.guard = Guard::new(vec!["127.0.0.0/8:1024-65535".parse().unwrap()]);
         setup.clock = Clock::Manual(self.clock.clone());
         Arc::new(Fetcher::new(setup).unwrap())
@@ -191,10 +191,10 @@ impl World {
 
     /// Number of URLs pending in the queue.
     pub(crate) async fn pending(&self) -> u64 {
-        self.broker.depth(&url_inventory()).await.unwrap().waiting()
+        self.broker.depth(&url_inventory()).await.unwrap().pending()
     }
 
-    pub(crate) async fn record(&self, url: &str) -> Option<Record> {
+    pub(crate) async fn record(&self, url: &str) -> Option<InventoryRecord> {
         self.records.get(RecordId::of_url(url)).await.unwrap()
     }
 
@@ -214,20 +214,20 @@ impl World {
     }
 }
 
-fn gate(directory: &Path, clock: &Arc<ManualClock>) -> Arc<EmbeddedGate> {
-    let options = GateOptions {
-        policy: Policy { lease: LEASE, ..Policy::default() },
+fn rate_limiter(directory: &Path, clock: &Arc<ManualClock>) -> Arc<EmbeddedRateLimiter> {
+    let options = RateLimiterOptions {
+        policy: RateLimitPolicy { lease: LEASE, ..RateLimitPolicy::default() },
         clock: Clock::Manual(clock.clone()),
         seed: None,
         directory: Some(directory.to_owned()),
     };
-    Arc::new(EmbeddedGate::open(options).unwrap())
+    Arc::new(EmbeddedRateLimiter::open(options).unwrap())
 }
 
 /// Default request with a short timeout.
 fn request() -> Request {
     Request {
-        pace: gate::Limits::one_at_a_time(Duration::from_secs(1)),
+        pace: rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(1)),
         limits: Limits { total: Duration::from_secs(20), ..Limits::default() },
         ..Request::new("http://localhost/".parse().unwrap())
     }

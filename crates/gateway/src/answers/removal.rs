@@ -4,7 +4,7 @@ use crate::{problem::Problem, shape::RemovedPages};
 use crawlway_content::{UrlOptions, url::normalise};
 use crawlway_store::{
     PageIndex,
-    pages::{Search, query::Query},
+    pages::{SearchRequest, query::Query},
 };
 
 /// Number of pages per removal.
@@ -26,8 +26,13 @@ pub async fn remove_host(index: &dyn PageIndex, host: &str) -> Result<RemovedPag
     let query = host_query(host)?;
     let mut removed = 0;
     loop {
-        let results =
-            index.search(&Search { limit: BATCH, fold: false, ..Search::new(query.clone()) }).await?;
+        let results = index
+            .search(&SearchRequest {
+                limit: BATCH,
+                collapse_duplicates: false,
+                ..SearchRequest::new(query.clone())
+            })
+            .await?;
         let urls: Vec<String> = results.hits.into_iter().map(|hit| hit.url).collect();
         let now = if urls.is_empty() { 0 } else { index.remove(&urls, None).await? };
         removed += now;
@@ -40,7 +45,8 @@ pub async fn remove_host(index: &dyn PageIndex, host: &str) -> Result<RemovedPag
 
 /// Number of pages of a host and its subdomains.
 pub async fn pages_of_host(index: &dyn PageIndex, host: &str) -> Result<u64, Problem> {
-    let search = Search { limit: 1, fold: false, ..Search::new(host_query(host)?) };
+    let search =
+        SearchRequest { limit: 1, collapse_duplicates: false, ..SearchRequest::new(host_query(host)?) };
     Ok(index.search(&search).await?.total)
 }
 

@@ -23,7 +23,7 @@ use crawlway_flow::Stop;
 use crawlway_flows::inventory::NotAccepted;
 use crawlway_store::{
     StoreError, UrlRecords,
-    inventory::{Metadata, Record, RecordId, Wanted},
+    inventory::{InventoryRecord, Metadata, RecordId, RecordQuery},
 };
 use futures::{
     FutureExt,
@@ -211,7 +211,7 @@ impl Inventory {
     }
 
     /// List of records. The timeout is short for a store that is known to be down.
-    pub(crate) async fn list(&self, wanted: &Wanted) -> Result<UrlList, Problem> {
+    pub(crate) async fn list(&self, wanted: &RecordQuery) -> Result<UrlList, Problem> {
         let records = self.0.records.get().ok_or_else(not_connected)?;
         let down = &self.0.down;
         let timeout = if down.load(Ordering::Relaxed) { FALLBACK_TIMEOUT } else { STORE_TIMEOUT };
@@ -306,7 +306,7 @@ fn timed_out(timeout: Duration) -> StoreError {
 }
 
 /// JSON of a record; its serialization cannot fail.
-fn to_json(record: &Record) -> Bytes {
+fn to_json(record: &InventoryRecord) -> Bytes {
     serde_json::to_vec(record).unwrap_or_default().into()
 }
 

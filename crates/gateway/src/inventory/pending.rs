@@ -2,7 +2,7 @@
 
 use crawlway_clock::Timestamp;
 use crawlway_flows::inventory::Accepted;
-use crawlway_store::inventory::{Record, RecordId, Request, Status};
+use crawlway_store::inventory::{InventoryRecord, RecordId, RecordRequest, RecordStatus};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
@@ -51,15 +51,15 @@ impl PendingUrls {
 
     /// Compares with the stored record, and returns the pending message if it is newer. A message stored as queued is kept until
     /// a worker starts it, for an outage of the store.
-    pub(super) fn newer_than(&self, record: &Record) -> Option<Request> {
+    pub(super) fn newer_than(&self, record: &InventoryRecord) -> Option<RecordRequest> {
         let mut state = self.state();
         let pending = state.pending.get(&record.id)?;
-        let work = record.work.as_ref()?;
+        let work = record.latest_attempt.as_ref()?;
         let is_stored = work.message_id == pending.message_id || work.requested_at >= pending.requested_at;
         if !is_stored {
             return Some(pending.request());
         }
-        if record.status != Status::Queued {
+        if record.status != RecordStatus::Queued {
             state.pending.remove(&record.id);
         }
         None
@@ -71,21 +71,21 @@ impl PendingUrls {
     }
 
     /// Record of a pending URL.
-    pub(super) fn record(&self, id: RecordId, now: Timestamp) -> Option<Record> {
+    pub(super) fn record(&self, id: RecordId, now: Timestamp) -> Option<InventoryRecord> {
         let mut state = self.state();
         let pending = state.pending.get(&id)?;
         if now.since(pending.requested_at) > MAX_AGE {
             state.pending.remove(&id);
             return None;
         }
-        Some(Record::queued(&pending.request(), pending.requested_at))
+        Some(InventoryRecord::queued(&pending.request(), pending.requested_at))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crawlway_store::inventory::Work;
+    use crawlway_store::inventory::LatestAttempt;
 
     fn accepted(url: &str, message: &str, millis: u64) -> Accepted {
         let url: crawlway_content::NormalUrl = url.parse().unwrap();
@@ -105,18 +105,18 @@ mod tests {
         urls.insert(first);
         let now = Timestamp::from_millis(2000);
         let mut record = urls.record(id, now).unwrap();
-        assert_eq!((record.status, record.url.as_str()), (Status::Queued, "http://a.example/"));
-        record.work = Some(Work {
+        assert_eq!((record.status, record.url.as_str()), (RecordStatus::Queued, "http://a.example/"));
+        record.latest_attempt = Some(LatestAttempt {
             message_id: "m-0".to_owned(),
             requested_at: Timestamp::from_millis(500),
             attempt: 1,
         });
         let newer = urls.newer_than(&record).map(|request| request.message_id);
         assert_eq!(newer.as_deref(), Some("m-1"), "the record is of an older message");
-        record.work.as_mut().unwrap().message_id = "m-1".to_owned();
+        record.latest_attempt.as_mut().unwrap().message_id = "m-1".to_owned();
         assert_eq!(urls.newer_than(&record), None, "the message id counts, not the clock of the worker");
         assert!(urls.is_pending(id), "stored and not started");
-        record.status = Status::InProgress;
+        record.status = RecordStatus::InProgress;
         assert_eq!(urls.newer_than(&record), None);
         assert!(!urls.is_pending(id) && urls.record(id, now).is_none());
     }

@@ -2,7 +2,7 @@
 
 use super::Inner;
 use crawlway_clock::Backoff;
-use crawlway_store::{StoreError, inventory::Request};
+use crawlway_store::{StoreError, inventory::RecordRequest};
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::timeout};
@@ -31,7 +31,7 @@ pub(super) struct WriteBehind {
 
 #[derive(Debug, Default)]
 struct State {
-    pending: VecDeque<Request>,
+    pending: VecDeque<RecordRequest>,
     /// Whether the writer task runs.
     running: bool,
     ending: bool,
@@ -69,7 +69,7 @@ impl WriteBehind {
 }
 
 /// Schedules the write of a request.
-pub(super) fn schedule(inner: &Arc<Inner>, request: Request) {
+pub(super) fn schedule(inner: &Arc<Inner>, request: RecordRequest) {
     let writes = &inner.writes;
     let mut state = writes.state();
     state.pending.push_back(request);
@@ -116,7 +116,7 @@ async fn write_all(inner: Arc<Inner>) {
                 () = writes.ending.notified() => {}
             }
         }
-        let batch: Vec<Request> = {
+        let batch: Vec<RecordRequest> = {
             let mut state = writes.state();
             let count = state.pending.len().min(BATCH);
             if count == 0 {
@@ -147,7 +147,7 @@ async fn write_all(inner: Arc<Inner>) {
     }
 }
 
-async fn write(inner: &Inner, batch: &[Request]) -> Result<(), StoreError> {
+async fn write(inner: &Inner, batch: &[RecordRequest]) -> Result<(), StoreError> {
     let records = inner.records.get().ok_or_else(super::not_connected)?;
     let now = inner.clock.now();
     let written = timeout(WRITE_TIMEOUT, records.mark_queued(batch, now)).await;

@@ -9,7 +9,7 @@ use crate::{
     shape::{Cause, DeadList, Dropped, Letter, Replayed},
 };
 use axum::{Json, extract::State};
-use crawlway_broker::{DeadFilter, DeadId, Timestamp};
+use crawlway_broker::{DeadLetterFilter, DeadLetterId, Timestamp};
 use crawlway_clock::parse_duration;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -70,8 +70,8 @@ struct Selection {
 }
 
 impl Selection {
-    fn into_filter(self, now: Timestamp) -> Result<DeadFilter, Problem> {
-        Ok(DeadFilter {
+    fn into_filter(self, now: Timestamp) -> Result<DeadLetterFilter, Problem> {
+        Ok(DeadLetterFilter {
             id: None,
             ids: Default::default(),
             message_id: self.message_id,
@@ -84,10 +84,10 @@ impl Selection {
     }
 
     /// Filter for a change, for which `all` must be explicit.
-    fn into_explicit_filter(self, now: Timestamp) -> Result<DeadFilter, Problem> {
+    fn into_explicit_filter(self, now: Timestamp) -> Result<DeadLetterFilter, Problem> {
         let all = self.all;
         let filter = self.into_filter(now)?;
-        match (all, filter == DeadFilter::all()) {
+        match (all, filter == DeadLetterFilter::all()) {
             (true, true) | (false, false) => Ok(filter),
             (false, true) => Err(Problem::invalid("set `all` to true, or add a condition").field("all")),
             (true, false) => Err(Problem::invalid("`all` excludes other conditions").field("all")),
@@ -160,7 +160,7 @@ async fn replay_one(
     State(shared): State<Shared>,
     PathParams((queue, id)): PathParams<(String, String)>,
 ) -> Result<Json<Replayed>, Problem> {
-    Ok(Json(replay(shared, queue, DeadFilter::one(DeadId(id))).await?))
+    Ok(Json(replay(shared, queue, DeadLetterFilter::with_id(DeadLetterId(id))).await?))
 }
 
 /// Replay all dead letters of a queue, or those that match conditions
@@ -189,7 +189,7 @@ async fn drop_one(
     State(shared): State<Shared>,
     PathParams((queue, id)): PathParams<(String, String)>,
 ) -> Result<Json<Dropped>, Problem> {
-    Ok(Json(drop_dead(shared, queue, DeadFilter::one(DeadId(id))).await?))
+    Ok(Json(drop_dead(shared, queue, DeadLetterFilter::with_id(DeadLetterId(id))).await?))
 }
 
 /// Remove all dead letters of a queue for good, or those that match conditions
@@ -205,12 +205,12 @@ async fn drop_some(
     Ok(Json(drop_dead(shared, queue, filter).await?))
 }
 
-async fn drop_dead(shared: Shared, queue: String, filter: DeadFilter) -> Result<Dropped, Problem> {
+async fn drop_dead(shared: Shared, queue: String, filter: DeadLetterFilter) -> Result<Dropped, Problem> {
     let removal = async move { answers::drop_dead(&*shared.parts.broker, &queue, &filter).await };
     uncancelled(removal, "the removal was interrupted; check the remaining dead letters").await
 }
 
-async fn replay(shared: Shared, queue: String, filter: DeadFilter) -> Result<Replayed, Problem> {
+async fn replay(shared: Shared, queue: String, filter: DeadLetterFilter) -> Result<Replayed, Problem> {
     let replay = async move {
         let parts = &shared.parts;
         let trails = Some(&*parts.trails);

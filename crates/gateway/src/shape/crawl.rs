@@ -2,7 +2,7 @@
 
 use super::FrontierEntry;
 use crate::crawl_rates::{CrawlRate, remaining};
-use crawlway_clock::{Timestamp, exact_duration};
+use crawlway_clock::{Timestamp, format_duration};
 use crawlway_flows::search;
 use crawlway_store::frontier::{Crawl, CrawlCounts, CrawlState};
 use serde::{Deserialize, Serialize};
@@ -206,7 +206,7 @@ impl Definition {
             traps: _,
             state,
         } = definition;
-        let recrawl_after = exact_duration(recrawl_after);
+        let recrawl_after = format_duration(recrawl_after);
         Self {
             seeds,
             sitemaps,

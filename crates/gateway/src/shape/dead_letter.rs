@@ -83,17 +83,17 @@ pub enum Cause {
     Refused,
 }
 
-impl From<crawlway_broker::Cause> for Cause {
-    fn from(cause: crawlway_broker::Cause) -> Self {
+impl From<crawlway_broker::DeadLetterCause> for Cause {
+    fn from(cause: crawlway_broker::DeadLetterCause) -> Self {
         match cause {
-            crawlway_broker::Cause::AttemptsUsedUp => Self::AttemptsUsedUp,
-            crawlway_broker::Cause::WorkerLost => Self::WorkerLost,
-            crawlway_broker::Cause::Refused => Self::Refused,
+            crawlway_broker::DeadLetterCause::AttemptsUsedUp => Self::AttemptsUsedUp,
+            crawlway_broker::DeadLetterCause::WorkerLost => Self::WorkerLost,
+            crawlway_broker::DeadLetterCause::Refused => Self::Refused,
         }
     }
 }
 
-impl From<Cause> for crawlway_broker::Cause {
+impl From<Cause> for crawlway_broker::DeadLetterCause {
     fn from(cause: Cause) -> Self {
         match cause {
             Cause::AttemptsUsedUp => Self::AttemptsUsedUp,

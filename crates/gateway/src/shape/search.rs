@@ -63,9 +63,9 @@ pub struct Duplicate {
     pub distance: u32,
 }
 
-impl From<pages::Results> for Results {
-    fn from(results: pages::Results) -> Self {
-        let pages::Results { total, hits, next_offset } = results;
+impl From<pages::SearchResults> for Results {
+    fn from(results: pages::SearchResults) -> Self {
+        let pages::SearchResults { total, hits, next_offset } = results;
         Self { total, hits: hits.into_iter().map(Hit::from).collect(), next_offset }
     }
 }

@@ -2,7 +2,7 @@
 
 use crawlway_content::NormalUrl;
 use crawlway_store::{
-    End, Timestamp, TrailEntry,
+    AttemptEnd, Timestamp, TrailEntry,
     frontier::{Entry, EntryState},
 };
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub struct TrailStep {
     pub at: String,
     /// Result of the attempt: `done`, `passed`, `retried`, `deferred`, `waited`, `dead` or `replayed`.
     #[schema(value_type = String)]
-    pub end: End,
+    pub end: AttemptEnd,
     /// Outcome as named by the stage.
     pub outcome: String,
     /// Number of the attempt, from 1.
@@ -101,7 +101,7 @@ impl ItemTrail {
     pub fn new(entries: Vec<TrailEntry>) -> Option<Self> {
         let item = entries.first()?.item.clone();
         let last = |closes: bool| {
-            entries.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max()
+            entries.iter().filter(|entry| entry.end.is_terminal() == closes).map(|entry| entry.at).max()
         };
         let closed = last(true) >= last(false) && last(true).is_some();
         Some(Self { item, closed, entries: entries.into_iter().map(TrailStep::from).collect() })

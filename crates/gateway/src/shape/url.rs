@@ -1,7 +1,7 @@
 //! JSON of the flow `inventory`: accepted URLs and URL records.
 
 use crawlway_flows::inventory::Accepted;
-use crawlway_store::inventory::{Listed, Record, Status};
+use crawlway_store::inventory::{InventoryRecord, RecordPage, RecordStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -30,7 +30,7 @@ impl From<Accepted> for AcceptedUrl {
             id: id.to_string(),
             location: format!("/api/urls/{id}"),
             url: url.into_string(),
-            status: Status::Queued.to_string(),
+            status: RecordStatus::Queued.to_string(),
             message_id,
             requested_at: requested_at.to_iso(),
         }
@@ -98,13 +98,13 @@ pub struct UrlProcessing {
 pub struct UrlList {
     /// Records, the newest first.
     #[schema(value_type = Vec<UrlRecord>)]
-    pub urls: Vec<Record>,
+    pub urls: Vec<InventoryRecord>,
     /// Pagination cursor: the `cursor` of the next request; null at the end.
     pub next: Option<String>,
 }
 
-impl From<Listed> for UrlList {
-    fn from(listed: Listed) -> Self {
+impl From<RecordPage> for UrlList {
+    fn from(listed: RecordPage) -> Self {
         Self { urls: listed.records, next: listed.next.map(|next| next.to_string()) }
     }
 }
@@ -121,19 +121,23 @@ pub struct CacheInvalidation {
 mod tests {
     use super::*;
     use crawlway_clock::Timestamp;
-    use crawlway_store::inventory::{Metadata, PageSource, Processing, RecordId, Work};
+    use crawlway_store::inventory::{LatestAttempt, Metadata, PageSource, Processing, RecordId};
 
     #[test]
     fn a_record_matches_its_schema() {
         let time = Timestamp::from_millis(1_700_000_000_000);
-        let record = Record {
+        let record = InventoryRecord {
             id: RecordId::of_url("http://a.example/"),
             url: "http://a.example/".to_owned(),
-            status: Status::Completed,
+            status: RecordStatus::Completed,
             metadata: Metadata { page_source: PageSource::Text("<p>".to_owned()), ..Metadata::default() },
             processing: Processing { retry_count: 1, last_attempt_at: Some(time), error_message: None },
             additional_details: None,
-            work: Some(Work { message_id: "m".to_owned(), requested_at: time, attempt: 2 }),
+            latest_attempt: Some(LatestAttempt {
+                message_id: "m".to_owned(),
+                requested_at: time,
+                attempt: 2,
+            }),
             created_at: time,
             updated_at: time,
         };

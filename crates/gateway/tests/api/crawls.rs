@@ -177,11 +177,11 @@ async fn a_running_crawl_has_a_rate_and_an_eta() {
     let path = format!("/api/crawls/{}", id.as_str().unwrap());
     assert_eq!(gateway.get(&path).await.ok(200)["rate_per_second"], Value::Null, "one sample only");
     tokio::time::sleep(Duration::from_millis(300)).await;
-    for taken in gateway.records.next(10, 10).await.unwrap() {
-        let ending = crawlway_store::frontier::Ending::Done {
+    for taken in gateway.records.claim_next(10, 10).await.unwrap() {
+        let ending = crawlway_store::frontier::UrlVerdict::Done {
             outcome: "published".to_owned(),
             facts: crawlway_store::frontier::PageFacts { fetched: true, ..Default::default() },
-            rest: Duration::ZERO,
+            host_delay: Duration::ZERO,
         };
         gateway.records.settle(&[(taken.receipt, ending)]).await.unwrap();
     }

@@ -2,7 +2,7 @@
 
 use crate::harness::{TestGateway, queue};
 use crawlway_broker::{Outgoing, Verdict};
-use crawlway_store::{Frontier, frontier::Ending};
+use crawlway_store::{Frontier, frontier::UrlVerdict};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -119,8 +119,8 @@ async fn a_bulk_change_needs_a_condition_or_all() {
 async fn failed_urls_are_dead_letters_of_the_frontier() {
     let gateway = TestGateway::idle().await;
     gateway.post("/api/crawls", json!({ "seeds": ["http://a.test/"] })).await.ok(202);
-    let taken = gateway.records.next(1, 1).await.unwrap().remove(0);
-    let ending = Ending::Dead { reason: "no such host".to_owned(), rest: Duration::ZERO };
+    let taken = gateway.records.claim_next(1, 1).await.unwrap().remove(0);
+    let ending = UrlVerdict::Dead { reason: "no such host".to_owned(), host_delay: Duration::ZERO };
     gateway.records.settle(&[(taken.receipt, ending)]).await.unwrap();
     let listed = gateway.get("/api/dead?queue=frontier").await.ok(200);
     assert_eq!(

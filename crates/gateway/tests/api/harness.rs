@@ -16,9 +16,9 @@ use crawlway_gateway::{
     CrawlDefaults, Inventory, InventoryOptions, Need, Options, Parts, Probe, Readiness, StageMeter, router,
 };
 use crawlway_search_index::TantivyIndex;
-use crawlway_store::{FrontierPolicy, Gate, PageIndex, gate::Limits};
-use crawlway_store_embedded::{EmbeddedGate, GateOptions};
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store::{FrontierPolicy, PageIndex, RateLimiter, rate_limiter::RateLimits};
+use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -112,18 +112,18 @@ impl TestGateway {
         let broker: Arc<dyn Broker> =
             Arc::new(EmbeddedBroker::open(&home.path().join("queue"), Default::default()).unwrap());
         let policy = FrontierPolicy { max_attempts: 1, ..FrontierPolicy::default() };
-        let place = Place::Sqlite(home.path().join("records.db"));
+        let place = Database::Sqlite(home.path().join("records.db"));
         let records = SqlStore::open(SqlOptions { policy, ..SqlOptions::new(place) }).await.unwrap();
         let index = Arc::new(TantivyIndex::open(home.path().join("index"), Default::default()).unwrap());
-        let gate = EmbeddedGate::open(GateOptions::default()).unwrap();
-        let gate = Arc::new(gate);
-        let mut setup = Setup::new(gate.clone());
+        let rate_limiter = EmbeddedRateLimiter::open(RateLimiterOptions::default()).unwrap();
+        let rate_limiter = Arc::new(rate_limiter);
+        let mut setup = Setup::new(rate_limiter.clone());
         if let Some(server) = &server {
             setup.guard = allowed(server);
         }
         let fetcher = Arc::new(Fetcher::new(setup).unwrap());
         let request = Request {
-            pace: Limits { in_flight: 4, gap: Duration::ZERO },
+            pace: RateLimits { concurrency: 4, min_delay: Duration::ZERO },
             ..Request::new("http://localhost/".parse().unwrap())
         };
         let queue = QueueSpec::new(crawler_queue()).prefetch(400);
@@ -182,12 +182,12 @@ impl TestGateway {
         );
         inventory.queue_is_declared();
         inventory.read_from(shared.clone());
-        let readiness = readiness(&broker, &records, &gate, &index, &stop);
+        let readiness = readiness(&broker, &records, &rate_limiter, &index, &stop);
         let parts = Parts {
             broker: Arc::new(WithFrontier::new(broker.clone(), shared.clone())),
             frontier: shared.clone(),
             seen: shared.clone(),
-            gate,
+            rate_limiter,
             trails: shared,
             index: Some(index.clone()),
             inventory,
@@ -264,7 +264,7 @@ impl TestGateway {
         for _ in 0..3000 {
             let crawl = self.get(&format!("/api/crawls/{id}")).await.ok(200);
             let queue = self.broker.depth(&crawler_queue()).await.unwrap();
-            if crawl["state"] == "finished" && queue.waiting() + queue.in_flight == 0 {
+            if crawl["state"] == "finished" && queue.pending() + queue.in_flight == 0 {
                 return crawl;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -309,7 +309,7 @@ fn allowed(server: &Server) -> Guard {
 fn readiness(
     broker: &Arc<dyn Broker>,
     records: &SqlStore,
-    gate: &Arc<EmbeddedGate>,
+    rate_limiter: &Arc<EmbeddedRateLimiter>,
     index: &Arc<TantivyIndex>,
     stop: &Stop,
 ) -> Readiness {
@@ -321,16 +321,16 @@ fn readiness(
         let records = records.clone();
         let ask = move || {
             let records = records.clone();
-            async move { records.reachable().await }
+            async move { records.ping().await }
         };
         readiness.opened(name, Probe::new(ask));
     }
-    let (gate, index) = (gate.clone(), index.clone());
+    let (rate_limiter, index) = (rate_limiter.clone(), index.clone());
     readiness.opened(
         "gate",
         Probe::new(move || {
-            let gate = gate.clone();
-            async move { gate.tracked().await }
+            let rate_limiter = rate_limiter.clone();
+            async move { rate_limiter.tracked_groups().await }
         }),
     );
     readiness.opened(

@@ -6,7 +6,7 @@ use crawlway_clock::Timestamp;
 use crawlway_flows::inventory::{SCHEMA, url_inventory};
 use crawlway_store::{
     UrlRecords,
-    inventory::{Begun, Fetched, Record, RecordId, Request, Status},
+    inventory::{BeginOutcome, FetchedContent, InventoryRecord, RecordId, RecordRequest, RecordStatus},
 };
 use http::header;
 use serde_json::{Value, json};
@@ -24,15 +24,15 @@ async fn work(gateway: &TestGateway, source: &str) -> Value {
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&body), "{body}");
     assert_eq!(body.as_object().unwrap().len(), 3, "nothing but the contract's fields: {body}");
     let now = Timestamp::now();
-    let request = Request {
+    let request = RecordRequest {
         url: body["url"].as_str().unwrap().to_owned(),
         message_id: body["message_id"].as_str().unwrap().to_owned(),
         requested_at: Timestamp::from_iso(body["requested_at"].as_str().unwrap()).unwrap(),
     };
-    let Begun::Yours { attempt, .. } = gateway.records.begin(&request, now).await.unwrap() else {
+    let BeginOutcome::Started { attempt, .. } = gateway.records.begin(&request, now).await.unwrap() else {
         panic!("a new message is begun")
     };
-    let fetched = Fetched { page_source: Some(source.to_owned()), ..Fetched::default() };
+    let fetched = FetchedContent { page_source: Some(source.to_owned()), ..FetchedContent::default() };
     gateway.records.complete(&attempt, &fetched, now).await.unwrap();
     gateway.broker.settle(vec![(delivery.receipt, Verdict::Done)]).await.remove(0).unwrap();
     body
@@ -72,9 +72,10 @@ async fn a_url_is_accepted_queued_completed_and_cached() {
     );
     // The cache serves the record: a change by another process shows after an invalidation.
     let before = gateway.get(&record_path(URL)).await.ok(200);
-    let later = Request { url: URL.to_owned(), message_id: "z".to_owned(), requested_at: Timestamp::now() };
+    let later =
+        RecordRequest { url: URL.to_owned(), message_id: "z".to_owned(), requested_at: Timestamp::now() };
     let begun = gateway.records.begin(&later, Timestamp::now()).await.unwrap();
-    assert!(matches!(begun, Begun::Yours { .. }));
+    assert!(matches!(begun, BeginOutcome::Started { .. }));
     assert_eq!(gateway.get(&record_path(URL)).await.ok(200), before);
     let forget = record_path(URL).replace("/api/urls", "/api/cache/urls");
     assert_eq!(gateway.delete(&forget).await.ok(200), json!({ "forgotten": 1 }));
@@ -106,7 +107,7 @@ async fn a_resubmitted_url_is_not_served_from_its_old_record_after_completion() 
 }
 
 /// Waits until the stored record has this status.
-async fn stored_record(gateway: &TestGateway, url: &str, status: Status) -> Record {
+async fn stored_record(gateway: &TestGateway, url: &str, status: RecordStatus) -> InventoryRecord {
     for _ in 0..1000 {
         let record = gateway.records.get(RecordId::of_url(url)).await.unwrap();
         if let Some(record) = record.filter(|record| record.status == status) {
@@ -121,15 +122,18 @@ async fn stored_record(gateway: &TestGateway, url: &str, status: Status) -> Reco
 async fn an_accepted_url_is_stored_as_queued_before_a_worker_starts_it() {
     let gateway = TestGateway::idle().await;
     let accepted = gateway.post("/api/urls", json!({ "url": URL })).await.ok(202);
-    let record = stored_record(&gateway, URL, Status::Queued).await;
-    assert_eq!(record.work.map(|work| json!(work.message_id)), Some(accepted["message_id"].clone()));
+    let record = stored_record(&gateway, URL, RecordStatus::Queued).await;
+    assert_eq!(
+        record.latest_attempt.map(|work| json!(work.message_id)),
+        Some(accepted["message_id"].clone())
+    );
     let listed = gateway.get("/api/urls?status=QUEUED").await.ok(200);
     assert_eq!(listed["urls"][0]["url"], URL, "{listed}");
     // Other gateways, and this one after a restart, read it from the store.
     work(&gateway, "old").await;
     tokio::time::sleep(Duration::from_millis(2)).await;
     gateway.post("/api/urls", json!({ "url": URL })).await.ok(202);
-    let again = stored_record(&gateway, URL, Status::Queued).await;
+    let again = stored_record(&gateway, URL, RecordStatus::Queued).await;
     assert_eq!(again.metadata.page_source.text(), Some("old"), "the last page stays");
     gateway.shut_down().await;
 }
@@ -185,7 +189,7 @@ async fn an_invalid_url_is_refused_with_the_reason() {
     gateway.post_text("/api/urls", "{").await.problem(400, "invalid");
     gateway.post_empty("/api/urls").await.problem(415, "media-type");
     assert_eq!(
-        gateway.broker.depth(&url_inventory()).await.unwrap().waiting(),
+        gateway.broker.depth(&url_inventory()).await.unwrap().pending(),
         0,
         "no message was published"
     );

@@ -1,12 +1,12 @@
 //! Opening, merging, closing, reopening; and reading while writing.
 
 use crate::support::{page, with};
-use crawlway_search_index::{OpenError, Options, TantivyIndex};
-use crawlway_store::{PageIndex, StoreError, pages::Search};
+use crawlway_search_index::{IndexOptions, OpenError, TantivyIndex};
+use crawlway_store::{PageIndex, StoreError, pages::SearchRequest};
 use std::{fs, sync::Arc};
 
 fn open(directory: &std::path::Path) -> Result<TantivyIndex, OpenError> {
-    TantivyIndex::open(directory, Options::default())
+    TantivyIndex::open(directory, IndexOptions::default())
 }
 
 /// Number of searchable segments.
@@ -50,7 +50,7 @@ async fn pages_are_there_after_reopening() {
     assert_eq!(again.count().await, Ok(1));
     drop(again);
     let again = open(set.directory.path()).unwrap();
-    assert_eq!(again.search(&Search::new("word")).await.unwrap().total, 1);
+    assert_eq!(again.search(&SearchRequest::new("word")).await.unwrap().total, 1);
 }
 
 #[tokio::test]
@@ -84,11 +84,12 @@ async fn a_newer_or_damaged_index_is_refused_with_advice() {
 #[tokio::test]
 async fn unusable_options_and_urls_are_refused() {
     let directory = tempfile::tempdir().unwrap();
-    for options in
-        [Options { memory: 1 << 20, ..Options::default() }, Options { threads: 0, ..Options::default() }]
-    {
+    for options in [
+        IndexOptions { memory: 1 << 20, ..IndexOptions::default() },
+        IndexOptions { threads: 0, ..IndexOptions::default() },
+    ] {
         let error = TantivyIndex::open(directory.path(), options).unwrap_err();
-        assert!(matches!(error, OpenError::Options { .. }), "{error}");
+        assert!(matches!(error, OpenError::IndexOptions { .. }), "{error}");
     }
     let index = open(directory.path()).unwrap();
     for url in [String::new(), "x".repeat(40_000)] {
@@ -122,7 +123,7 @@ async fn reading_goes_on_while_many_write() {
         async move {
             let mut last = 0;
             while last < 8 * 6 + 6 {
-                let results = set.search(&Search { limit: 100, ..Search::new("word") }).await;
+                let results = set.search(&SearchRequest { limit: 100, ..SearchRequest::new("word") }).await;
                 assert!(results.total >= last, "pages do not go away");
                 last = results.total;
             }

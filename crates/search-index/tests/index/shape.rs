@@ -1,7 +1,7 @@
 //! Snapshots of results as JSON and of snippets.
 
 use crate::support::{page, with};
-use crawlway_store::{IndexedPage, pages::Search};
+use crawlway_store::{IndexedPage, pages::SearchRequest};
 
 #[tokio::test]
 async fn results_as_json() {
@@ -16,7 +16,8 @@ async fn results_as_json() {
     };
     let third = page("http://b.org/3", "Other", "one more crawler, and many words that say other things");
     let set = with(vec![first, second, third]).await;
-    let mut results = set.search(&Search { limit: 1, ..Search::new("crawler OR title:robots") }).await;
+    let mut results =
+        set.search(&SearchRequest { limit: 1, ..SearchRequest::new("crawler OR title:robots") }).await;
     // Scores may change with Tantivy.
     results.hits.iter_mut().for_each(|hit| hit.score = 1.5);
     insta::assert_snapshot!(serde_json::to_string_pretty(&results).unwrap());
@@ -37,7 +38,7 @@ async fn snippets() {
         "interest -absent",
         "title:robots",
     ] {
-        shown.push(format!("{query}\n    {}", set.search(&Search::new(query)).await.hits[0].snippet));
+        shown.push(format!("{query}\n    {}", set.search(&SearchRequest::new(query)).await.hits[0].snippet));
     }
     insta::assert_snapshot!(shown.join("\n"));
 }

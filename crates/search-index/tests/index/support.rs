@@ -1,11 +1,11 @@
 //! An index with pages.
 
-use crawlway_search_index::{Options, TantivyIndex};
+use crawlway_search_index::{IndexOptions, TantivyIndex};
 use crawlway_store::{
     IndexedPage, PageIndex,
-    pages::{Results, Search},
+    pages::{SearchRequest, SearchResults},
 };
-pub(crate) use crawlway_store_conformance::finding::page;
+pub(crate) use crawlway_store_conformance::search::page;
 
 pub(crate) struct TestIndex {
     pub(crate) index: TantivyIndex,
@@ -14,13 +14,13 @@ pub(crate) struct TestIndex {
 
 pub(crate) async fn with(pages: Vec<IndexedPage>) -> TestIndex {
     let directory = tempfile::tempdir().expect("a folder");
-    let index = TantivyIndex::open(directory.path(), Options::default()).expect("it opens");
+    let index = TantivyIndex::open(directory.path(), IndexOptions::default()).expect("it opens");
     index.write(pages.into()).await.expect("stored");
     TestIndex { index, directory }
 }
 
 impl TestIndex {
-    pub(crate) async fn search(&self, search: &Search) -> Results {
+    pub(crate) async fn search(&self, search: &SearchRequest) -> SearchResults {
         self.index.search(search).await.unwrap_or_else(|error| panic!("{}: {error}", search.query))
     }
 }

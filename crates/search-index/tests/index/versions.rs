@@ -1,8 +1,8 @@
 //! An index of an older version is rebuilt from the pages stored in it.
 
 use crate::support::page;
-use crawlway_search_index::{Options, TantivyIndex};
-use crawlway_store::{IndexedPage, PageIndex, pages::Search};
+use crawlway_search_index::{IndexOptions, TantivyIndex};
+use crawlway_store::{IndexedPage, PageIndex, pages::SearchRequest};
 use std::{fs, path::Path};
 use tantivy::{
     Index, IndexWriter, Term, doc,
@@ -47,14 +47,14 @@ async fn an_index_of_an_older_version_is_rebuilt() {
     fs::write(folder(5).join("meta.json"), "half").unwrap();
 
     for _ in 0..2 {
-        let index = TantivyIndex::open(directory.path(), Options::default()).unwrap();
+        let index = TantivyIndex::open(directory.path(), IndexOptions::default()).unwrap();
         assert_eq!(
             index.scan(None, 10).await.unwrap(),
             pages,
             "all that was stored, and nothing that was removed"
         );
         for query in ["creme", "京大", "host:a.org"] {
-            assert!(index.search(&Search::new(query)).await.unwrap().total > 0, "{query}");
+            assert!(index.search(&SearchRequest::new(query)).await.unwrap().total > 0, "{query}");
         }
         index.close().await.unwrap();
         assert!(!folder(4).exists() && folder(5).exists());

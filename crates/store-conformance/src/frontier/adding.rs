@@ -61,7 +61,7 @@ pub(super) async fn a_new_url_is_handed_out_as_it_was_added((t, id): Crawling<'_
         depth: 3,
         chain: 2,
         found_on: Some("item-parent".to_owned()),
-        insist: true,
+        ignore_canonical: true,
         ..url("a.example:8080", "path?query")
     };
     t.adds(&id, from_ref(&new)).await;
@@ -76,7 +76,7 @@ pub(super) async fn a_new_url_is_handed_out_as_it_was_added((t, id): Crawling<'_
         (&id, &new.item, &new.url, &new.host),
         "what it is"
     );
-    assert_eq!((taken.depth, taken.chain, taken.insist), (3, 2, true), "as it was added");
+    assert_eq!((taken.depth, taken.chain, taken.ignore_canonical), (3, 2, true), "as it was added");
     assert_eq!((taken.attempt, &taken.last_error), (1, &None), "its first attempt");
     assert_eq!(taken.validators, Validators::default(), "it was never fetched");
     assert_eq!(t.find(&new.url).await.state, EntryState::InFlight, "a worker has it");
@@ -87,7 +87,7 @@ pub(super) async fn a_known_url_stays_as_it_is((mut t, id): Crawling<'_>) {
     t.pass(SECOND).await;
     let before = t.find(&first.url).await;
     let again = NewUrl { host: "elsewhere.example".to_owned(), depth: 9, ..url("a.example", "") };
-    assert_eq!(t.add(&id, &[again]).await, [Added::Known], "the crawl knows it");
+    assert_eq!(t.add(&id, &[again]).await, [AddOutcome::Duplicate], "the crawl knows it");
     assert_eq!(t.find(&first.url).await, before, "it stays as it is");
     let taken = t.take("it is there once").await;
     assert_eq!(taken.item, first.item, "the first item is the one");
@@ -108,8 +108,12 @@ pub(super) async fn a_small_page_limit_keeps_few_waiting(t: Fixture<'_>) {
     let batch: Vec<NewUrl> =
         (0..KEPT + 2).map(|number| url(&format!("{}.example", number % 50), &number.to_string())).collect();
     let added = t.add(&id, &batch).await;
-    let many = |which: Added| added.iter().filter(|added| **added == which).count();
-    assert_eq!((many(Added::New), many(Added::OverBudget)), (KEPT, 2), "more than five pages will ever need");
+    let many = |which: AddOutcome| added.iter().filter(|added| **added == which).count();
+    assert_eq!(
+        (many(AddOutcome::New), many(AddOutcome::OverBudget)),
+        (KEPT, 2),
+        "more than five pages will ever need"
+    );
     t.set_limit(&id, None).await;
-    assert_eq!(t.add(&id, &batch[KEPT..]).await, [Added::New; 2], "without a limit they are wanted");
+    assert_eq!(t.add(&id, &batch[KEPT..]).await, [AddOutcome::New; 2], "without a limit they are wanted");
 }

@@ -80,10 +80,10 @@ pub(super) async fn links_are_kept_with_their_page((mut t, id): Crawling<'_>) {
     }
     assert_eq!(links(&new.url).await.as_ref(), Some(&long), "as they were given");
     assert_eq!(links("https://b.example/").await, None, "none were given");
-    let pages = expect_ok(t.store.pages(&id, 0, 10).await, "listing pages");
+    let pages = expect_ok(t.store.page_links(&id, 0, 10).await, "listing pages");
     let [page] = &pages[..] else { panic!("one page has links: {pages:?}") };
     let expected = PageLinks {
-        place: page.place,
+        cursor: page.cursor,
         item: new.item.clone(),
         url: new.url.clone(),
         depth: 3,
@@ -91,9 +91,13 @@ pub(super) async fn links_are_kept_with_their_page((mut t, id): Crawling<'_>) {
         links: long.clone(),
     };
     assert_eq!(*page, expected, "the page with its links");
-    assert_eq!(expect_ok(t.store.pages(&id, page.place, 10).await, "listing pages"), [], "it was the last");
     assert_eq!(
-        expect_ok(t.store.pages(&other, 0, 10).await, "listing pages"),
+        expect_ok(t.store.page_links(&id, page.cursor, 10).await, "listing pages"),
+        [],
+        "it was the last"
+    );
+    assert_eq!(
+        expect_ok(t.store.page_links(&other, 0, 10).await, "listing pages"),
         [],
         "the other crawl has none"
     );
@@ -127,7 +131,7 @@ pub(super) async fn urls_left_out_for_a_canonical_one_are_found_by_it((t, id): C
         t.settle(&taken, ending).await;
     }
     let found = async |url: &str, most: usize| -> Vec<String> {
-        let entries = expect_ok(t.store.left_out_for(&id, url, most).await, "finding what was left out");
+        let entries = expect_ok(t.store.canonicalized_to(&id, url, most).await, "finding what was left out");
         entries.into_iter().map(|entry| entry.host).collect()
     };
     assert_eq!(found(&long("1"), 10).await, ["a.example", "c.example"], "in the order of adding");

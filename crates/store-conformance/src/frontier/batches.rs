@@ -7,7 +7,11 @@ pub(super) async fn empty_batches_are_answered_empty((t, id): Crawling<'_>) {
     assert_eq!(expect_ok(t.store.settle(&[]).await, "settling nothing"), [], "nothing to settle");
     assert_eq!(expect_ok(t.store.extend(&[]).await, "extending nothing"), [false; 0], "nothing to extend");
     assert_eq!(expect_ok(t.store.replay(&[]).await, "replaying nothing"), [false; 0], "nothing to replay");
-    assert_eq!(expect_ok(t.store.drop_dead(&[]).await, "dropping nothing"), [false; 0], "nothing to drop");
+    assert_eq!(
+        expect_ok(t.store.drop_dead_letters(&[]).await, "dropping nothing"),
+        [false; 0],
+        "nothing to drop"
+    );
     assert_eq!(t.next(0, 1).await, [], "none were asked for");
 }
 
@@ -24,16 +28,16 @@ pub(super) async fn answers_are_in_order((t, id): Crawling<'_>) {
         (taken[5].receipt, retry(Duration::ZERO)),
         (taken[1].receipt, done()),
         (taken[1].receipt, dead()),
-        (taken[4].receipt, Ending::Defer { until: t.now() }),
+        (taken[4].receipt, UrlVerdict::Defer { until: t.now() }),
     ];
     let answers = expect_ok(t.store.settle(&endings).await, "settling");
     let expected = [
-        Some(SettledAs::Dead),
+        Some(UrlSettleOutcome::Dead),
         None,
-        Some(SettledAs::Retrying { attempt: 2 }),
-        Some(SettledAs::Done),
+        Some(UrlSettleOutcome::Retrying { attempt: 2 }),
+        Some(UrlSettleOutcome::Done),
         None,
-        Some(SettledAs::Deferred),
+        Some(UrlSettleOutcome::Deferred),
     ];
     assert_eq!(answers, expected, "in order, and each taking is settled once");
     let held = t.extend(&[&taken[0], &taken[3], &taken[1], &taken[3]]).await;
@@ -71,13 +75,14 @@ pub(super) async fn odd_texts_come_back(t: Fixture<'_>) {
         let mut taken = t.next(3, 3).await;
         taken.sort_by_key(|taken| taken.last_error.is_none());
         assert_eq!(taken[0].last_error.as_ref(), Some(text), "the error");
-        t.settle(&taken[0], Ending::Dead { reason: text.clone(), rest: Duration::ZERO }).await;
+        t.settle(&taken[0], UrlVerdict::Dead { reason: text.clone(), host_delay: Duration::ZERO }).await;
         let dead = &t.dead(Some(&id), 10).await[0];
         assert_eq!((&dead.reason, &dead.first_error), (text, &Some(text.clone())), "why it is dead");
         let validators = Validators { etag: Some(text.clone()), last_modified: Some(text.clone()) };
         let facts = PageFacts { validators, crawled_at: due_at(t.now()), ..PageFacts::default() };
         let outcome = text.chars().take(100).collect::<String>();
-        let ending = Ending::Done { outcome: outcome.clone(), facts: facts.clone(), rest: Duration::ZERO };
+        let ending =
+            UrlVerdict::Done { outcome: outcome.clone(), facts: facts.clone(), host_delay: Duration::ZERO };
         t.settle(&taken[1], ending).await;
         assert_eq!(t.counts(&id).await.outcomes.get(&outcome), Some(&1), "the outcome");
         assert_eq!(t.reopen_crawl(&id).await, 1, "one is due again");
@@ -92,16 +97,16 @@ pub(super) async fn a_nul_does_not_fail_the_call(t: Fixture<'_>) {
     let new = NewCrawl { id: id.clone(), definition: WITH_NUL.to_owned(), max_pages: None };
     expect_ok(t.store.open_crawl(&new).await, "opening a crawl");
     let reason = WITH_NUL.to_owned();
-    let budget = Budget { kind: reason.clone(), most: 3, reason: reason.clone() };
+    let budget = UrlBudget { kind: reason.clone(), max: 3, reason: reason.clone() };
     let new =
         ["1", "2", "3", "4"].map(|path| NewUrl { budget: Some(budget.clone()), ..url("a.example", path) });
     t.add(&id, &new).await;
     let taken = t.next(10, 10).await;
     assert_eq!(taken.len(), 3, "three can be taken");
     t.settle(&taken[0], fails(WITH_NUL)).await;
-    t.settle(&taken[1], Ending::Dead { reason, rest: Duration::ZERO }).await;
+    t.settle(&taken[1], UrlVerdict::Dead { reason, host_delay: Duration::ZERO }).await;
     let (outcome, facts) = (WITH_NUL.to_owned(), PageFacts::default());
-    t.settle(&taken[2], Ending::Done { outcome, facts, rest: Duration::ZERO }).await;
+    t.settle(&taken[2], UrlVerdict::Done { outcome, facts, host_delay: Duration::ZERO }).await;
     let error = t.take("one is tried again").await.last_error.unwrap_or_default();
     assert!(error.starts_with("before") && error.ends_with("after"), "what can be kept is: {error:?}");
     let reason = &t.dead(None, 10).await[0].reason;
@@ -122,7 +127,7 @@ pub(super) async fn a_large_batch_is_taken((t, id): Crawling<'_>) {
     let facts = PageFacts { fetched: true, ..PageFacts::default() };
     let endings: Vec<_> = receipts.iter().map(|receipt| (*receipt, done_with(facts.clone()))).collect();
     let settled = expect_ok(t.store.settle(&endings).await, "settling many");
-    assert_eq!(settled, vec![Some(SettledAs::Done); MANY], "all are done");
+    assert_eq!(settled, vec![Some(UrlSettleOutcome::Done); MANY], "all are done");
     let counts = t.counts(&id).await;
     assert_eq!((counts.done, counts.fetched), (MANY as u64, MANY as u64), "all are counted");
 }

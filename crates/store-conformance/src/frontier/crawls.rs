@@ -113,19 +113,19 @@ pub(super) async fn terms_are_changed_only_from_their_current_revision((t, id): 
     let taken = t.take("one waits").await;
     let first = t.crawl(&id).await.revision;
     assert_eq!(taken.revision, first, "the first terms are in force");
-    let terms = NewTerms { replaces: first, definition: "wider".to_owned(), max_pages: Some(9) };
-    let changed = expect_ok(t.store.set_terms(&id, &terms).await, "changing the terms");
+    let terms = NewSettings { expected_revision: first, definition: "wider".to_owned(), max_pages: Some(9) };
+    let changed = expect_ok(t.store.update_settings(&id, &terms).await, "changing the terms");
     let changed = changed.unwrap_or_else(|| panic!("the first terms are in force"));
     let now = (changed.definition.as_str(), changed.max_pages);
     assert_eq!(now, ("wider", Some(9)), "the new terms");
     assert!(changed.revision > first, "a change has a greater revision");
     assert_eq!(t.crawl(&id).await, changed, "as they are read");
-    let late = NewTerms { definition: "late".to_owned(), ..terms };
-    let refused = expect_ok(t.store.set_terms(&id, &late).await, "changing the terms");
+    let late = NewSettings { definition: "late".to_owned(), ..terms };
+    let refused = expect_ok(t.store.update_settings(&id, &late).await, "changing the terms");
     assert_eq!(refused, None, "the terms were changed meanwhile");
     assert_eq!(t.crawl(&id).await, changed, "they stay as they are");
     let unknown = CrawlId::new("unknown").expect("an allowed name");
-    let none = expect_ok(t.store.set_terms(&unknown, &late).await, "changing the terms");
+    let none = expect_ok(t.store.update_settings(&unknown, &late).await, "changing the terms");
     assert_eq!(none, None, "there is no such crawl");
     t.settle(&taken, retry(Duration::ZERO)).await;
     assert_eq!(t.take("it failed").await.revision, changed.revision, "the new terms are in force");
@@ -191,10 +191,10 @@ pub(super) async fn the_urls_of_a_crawl_are_listed_by_outcome((t, id): Crawling<
     let hosts = ["a.example", "b.example", "c.example", "d.example", "e.example"];
     t.seeds(&id, &hosts).await;
     for taken in t.next(10, 1).await {
-        let named = |outcome: &str| Ending::Done {
+        let named = |outcome: &str| UrlVerdict::Done {
             outcome: outcome.to_owned(),
             facts: PageFacts::default(),
-            rest: Duration::ZERO,
+            host_delay: Duration::ZERO,
         };
         match taken.host.as_str() {
             "b.example" => t.settle(&taken, named("gone")).await,

@@ -10,8 +10,8 @@ pub(crate) const POLICY: FrontierPolicy = FrontierPolicy {
     lease: LEASE,
     max_attempts: ATTEMPTS,
     max_solo_crashes: SOLO_CRASHES,
-    most_waiting: 1_000_000,
-    most_waiting_of_host: 1_000_000,
+    max_pending: 1_000_000,
+    max_pending_per_host: 1_000_000,
 };
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 pub(super) const ATTEMPTS: u32 = 3;
@@ -32,19 +32,19 @@ pub(super) fn url(host: &str, path: &str) -> NewUrl {
         depth: 0,
         chain: 0,
         found_on: None,
-        insist: false,
-        in_any_case: false,
+        ignore_canonical: false,
+        ignore_limit: false,
         budget: None,
     }
 }
 
 /// Fetched, and its host needs no rest.
-pub(super) fn done() -> Ending {
+pub(super) fn done() -> UrlVerdict {
     done_with(PageFacts { fetched: true, ..PageFacts::default() })
 }
 
-pub(super) fn done_with(facts: PageFacts) -> Ending {
-    Ending::Done { outcome: "published".to_owned(), facts, rest: Duration::ZERO }
+pub(super) fn done_with(facts: PageFacts) -> UrlVerdict {
+    UrlVerdict::Done { outcome: "published".to_owned(), facts, host_delay: Duration::ZERO }
 }
 
 /// Crawl time of a page that [`Fixture::reopen_crawl`] reopens from this time on.
@@ -53,17 +53,17 @@ pub(super) fn due_at(time: Timestamp) -> Option<Timestamp> {
 }
 
 /// Failed, to be retried after this delay.
-pub(super) fn retry(after: Duration) -> Ending {
-    Ending::Retry { after, error: "timed out".to_owned(), rest: Duration::ZERO }
+pub(super) fn retry(after: Duration) -> UrlVerdict {
+    UrlVerdict::Retry { after, error: "timed out".to_owned(), host_delay: Duration::ZERO }
 }
 
 /// Failed with this error, to be retried at once.
-pub(super) fn fails(error: &str) -> Ending {
-    Ending::Retry { after: Duration::ZERO, error: error.to_owned(), rest: Duration::ZERO }
+pub(super) fn fails(error: &str) -> UrlVerdict {
+    UrlVerdict::Retry { after: Duration::ZERO, error: error.to_owned(), host_delay: Duration::ZERO }
 }
 
-pub(super) fn dead() -> Ending {
-    Ending::Dead { reason: "gone".to_owned(), rest: Duration::ZERO }
+pub(super) fn dead() -> UrlVerdict {
+    UrlVerdict::Dead { reason: "gone".to_owned(), host_delay: Duration::ZERO }
 }
 
 /// A frontier with one crawl without a page limit.
@@ -112,7 +112,7 @@ impl Fixture<'_> {
         crawl.unwrap_or_else(|| panic!("the crawl {id} must be known"))
     }
 
-    pub(super) async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Vec<Added> {
+    pub(super) async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Vec<AddOutcome> {
         let added = expect_ok(self.store.add(crawl, urls).await, "adding");
         assert_eq!(added.len(), urls.len(), "one answer per URL");
         added
@@ -121,7 +121,7 @@ impl Fixture<'_> {
     /// Adds URLs that the crawl does not know.
     pub(super) async fn adds(&self, crawl: &CrawlId, urls: &[NewUrl]) {
         let added = self.add(crawl, urls).await;
-        assert!(added.iter().all(|added| *added == Added::New), "all are new: {added:?}");
+        assert!(added.iter().all(|added| *added == AddOutcome::New), "all are new: {added:?}");
     }
 
     /// Adds one URL per host and answers it.
@@ -150,17 +150,17 @@ impl Fixture<'_> {
 
     /// Insists on a URL; false if that was done before.
     pub(super) async fn insist(&self, crawl: &CrawlId, url: &str) -> bool {
-        expect_ok(self.store.insist(crawl, url).await, "insisting")
+        expect_ok(self.store.recrawl_ignoring_canonical(crawl, url).await, "insisting")
     }
 
-    pub(super) async fn next(&self, max: usize, per_host: u32) -> Vec<Taken> {
-        let taken = expect_ok(self.store.next(max, per_host).await, "taking");
+    pub(super) async fn next(&self, max: usize, per_host: u32) -> Vec<ClaimedUrl> {
+        let taken = expect_ok(self.store.claim_next(max, per_host).await, "taking");
         assert!(taken.len() <= max, "no more than {max} were asked for, and {} came", taken.len());
         taken
     }
 
     /// Takes the only URL that can be taken.
-    pub(super) async fn take(&self, because: &str) -> Taken {
+    pub(super) async fn take(&self, because: &str) -> ClaimedUrl {
         let mut taken = self.next(10, 1).await;
         assert_eq!(taken.len(), 1, "one URL can be taken, since {because}, and these were: {taken:?}");
         taken.remove(0)
@@ -172,40 +172,40 @@ impl Fixture<'_> {
         assert!(taken.is_empty(), "nothing can be taken, since {because}, and these were: {taken:?}");
     }
 
-    pub(super) async fn settles(&self, taken: &Taken, ending: Ending) -> Option<SettledAs> {
+    pub(super) async fn settles(&self, taken: &ClaimedUrl, ending: UrlVerdict) -> Option<UrlSettleOutcome> {
         let answers = expect_ok(self.store.settle(&[(taken.receipt, ending)]).await, "settling");
         assert_eq!(answers.len(), 1, "one answer per ending");
         answers[0]
     }
 
     /// Settles a URL that is held.
-    pub(super) async fn settle(&self, taken: &Taken, ending: Ending) -> SettledAs {
+    pub(super) async fn settle(&self, taken: &ClaimedUrl, ending: UrlVerdict) -> UrlSettleOutcome {
         let text = format!("{ending:?}");
         let answer = self.settles(taken, ending).await;
         answer.unwrap_or_else(|| panic!("{} is held, and settling it as {text} must count", taken.url))
     }
 
     /// Settles a URL that is no longer held, and expects no effect.
-    pub(super) async fn has_no_effect(&self, taken: &Taken, ending: Ending, because: &str) {
+    pub(super) async fn has_no_effect(&self, taken: &ClaimedUrl, ending: UrlVerdict, because: &str) {
         let before = self.counts(&taken.crawl).await;
         let answer = self.settles(taken, ending).await;
         assert_eq!(answer, None, "settling {} has no effect, since {because}", taken.url);
         assert_eq!(self.counts(&taken.crawl).await, before, "the counts stay as they are");
     }
 
-    pub(super) async fn extend(&self, taken: &[&Taken]) -> Vec<bool> {
+    pub(super) async fn extend(&self, taken: &[&ClaimedUrl]) -> Vec<bool> {
         let receipts: Vec<_> = taken.iter().map(|taken| taken.receipt).collect();
         let held = expect_ok(self.store.extend(&receipts).await, "extending");
         assert_eq!(held.len(), receipts.len(), "one answer per receipt");
         held
     }
 
-    pub(super) async fn alone(&self, taken: &Taken) -> bool {
-        expect_ok(self.store.alone(taken.receipt).await, "running it alone")
+    pub(super) async fn alone(&self, taken: &ClaimedUrl) -> bool {
+        expect_ok(self.store.mark_solo(taken.receipt).await, "running it alone")
     }
 
     pub(super) async fn take_back(&self) -> u64 {
-        expect_ok(self.store.take_back().await, "taking back")
+        expect_ok(self.store.reclaim_all().await, "taking back")
     }
 
     pub(super) async fn reopen_crawl(&self, id: &CrawlId) -> u64 {
@@ -216,8 +216,8 @@ impl Fixture<'_> {
     /// Changes the page limit of a crawl.
     pub(super) async fn set_limit(&self, id: &CrawlId, max_pages: Option<u64>) -> Crawl {
         let Crawl { revision: replaces, definition, .. } = self.crawl(id).await;
-        let terms = NewTerms { replaces, definition, max_pages };
-        let set = expect_ok(self.store.set_terms(id, &terms).await, "changing the terms");
+        let terms = NewSettings { expected_revision: replaces, definition, max_pages };
+        let set = expect_ok(self.store.update_settings(id, &terms).await, "changing the terms");
         set.unwrap_or_else(|| panic!("revision {replaces} of the crawl {id} is in force"))
     }
 
@@ -244,7 +244,7 @@ impl Fixture<'_> {
     }
 
     /// Takes all due URLs and settles them.
-    pub(super) async fn end_all(&self, ending: impl Fn() -> Ending) {
+    pub(super) async fn end_all(&self, ending: impl Fn() -> UrlVerdict) {
         for taken in self.next(1000, 1000).await {
             self.settle(&taken, ending()).await;
         }

@@ -15,7 +15,7 @@ pub(super) async fn racing_workers_share_without_overlap((mut t, id): Crawling<'
     let taken = t.race(WORKERS, |_, frontier| async move {
         let mut taken = Vec::new();
         for _ in 0..6 {
-            taken.extend(expect_ok(frontier.next(3, 2).await, "taking in a race"));
+            taken.extend(expect_ok(frontier.claim_next(3, 2).await, "taking in a race"));
         }
         taken
     });
@@ -45,7 +45,7 @@ struct CrawlLog {
 async fn crawl_tree(frontier: Arc<dyn Frontier>, id: CrawlId, log: Arc<Mutex<CrawlLog>>) {
     let log = || log.lock().expect("no worker panicked");
     for _ in 0..MAX_POLLS {
-        let taken = expect_ok(frontier.next(3, 1).await, "taking");
+        let taken = expect_ok(frontier.claim_next(3, 1).await, "taking");
         if taken.is_empty() {
             let crawl =
                 expect_ok(frontier.crawl(&id).await, "reading the crawl").expect("the crawl is known");
@@ -71,7 +71,7 @@ async fn crawl_tree(frontier: Arc<dyn Frontier>, id: CrawlId, log: Arc<Mutex<Cra
             let ending = match (path.len() + path.matches('1').count()) % 4 {
                 0 if taken.attempt == 1 => fails("timed out"),
                 1 if taken.attempt == 1 && log().settled.is_multiple_of(2) => {
-                    Ending::Defer { until: taken.lease_until - frontier.policy().lease }
+                    UrlVerdict::Defer { until: taken.lease_until - frontier.policy().lease }
                 }
                 _ => done(),
             };
@@ -80,8 +80,8 @@ async fn crawl_tree(frontier: Arc<dyn Frontier>, id: CrawlId, log: Arc<Mutex<Cra
             let mut log = log();
             log.settled += 1;
             match settled[..] {
-                [Some(SettledAs::Done)] => *log.done.entry(taken.url).or_default() += 1,
-                [Some(SettledAs::Retrying { .. } | SettledAs::Deferred)] => {}
+                [Some(UrlSettleOutcome::Done)] => *log.done.entry(taken.url).or_default() += 1,
+                [Some(UrlSettleOutcome::Retrying { .. } | UrlSettleOutcome::Deferred)] => {}
                 ref other => panic!("{} is held, and was settled as {other:?}", taken.url),
             }
         }

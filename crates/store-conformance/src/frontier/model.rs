@@ -1,7 +1,7 @@
 //! Model of the frontier, which decides for each answer whether it is allowed.
 
 use super::fixture::*;
-use crawlway_store::suspects::Places;
+use crawlway_store::suspects::Slots;
 
 #[derive(Debug, Clone, PartialEq)]
 enum State {
@@ -23,7 +23,7 @@ struct ModelUrl {
 }
 
 impl ModelUrl {
-    fn is_held_as(&self, taken: &Taken) -> bool {
+    fn is_held_as(&self, taken: &ClaimedUrl) -> bool {
         self.state == State::InFlight { until: taken.lease_until }
             && (self.failures + 1, self.losses) == (taken.attempt, taken.losses)
     }
@@ -52,15 +52,15 @@ pub(super) struct Model {
 
 impl Model {
     /// The expected answer to adding a URL.
-    pub(super) fn add(&mut self, new: &NewUrl, now: Timestamp) -> Added {
+    pub(super) fn add(&mut self, new: &NewUrl, now: Timestamp) -> AddOutcome {
         if self.urls.contains_key(&new.url) {
-            return Added::Known;
+            return AddOutcome::Duplicate;
         }
         let (item, host) = (new.item.clone(), new.host.clone());
         let state = State::Waiting { due: now };
         let url = ModelUrl { item, host, failures: 0, losses: 0, solo_crashes: 0, alone: false, state };
         self.urls.insert(new.url.clone(), url);
-        Added::New
+        AddOutcome::New
     }
 
     /// Expires leases.
@@ -92,9 +92,9 @@ impl Model {
     }
 
     /// Checks the answer of `next`.
-    pub(super) fn take(&mut self, taken: &[Taken], max: usize, per_host: u32, now: Timestamp) {
+    pub(super) fn take(&mut self, taken: &[ClaimedUrl], max: usize, per_host: u32, now: Timestamp) {
         self.lose(now);
-        let mut places = Places::new(max);
+        let mut places = Slots::new(max);
         for taken in taken {
             let Some(url) = self.urls.get(&taken.url) else { panic!("there is no {}", taken.url) };
             assert!(self.is_ready(url, now), "{} cannot be taken at {now:?}: {url:?}", taken.url);
@@ -118,34 +118,39 @@ impl Model {
     }
 
     /// The expected answer to settling.
-    pub(super) fn settle(&mut self, taken: &Taken, ending: &Ending, now: Timestamp) -> Option<SettledAs> {
+    pub(super) fn settle(
+        &mut self,
+        taken: &ClaimedUrl,
+        ending: &UrlVerdict,
+        now: Timestamp,
+    ) -> Option<UrlSettleOutcome> {
         let url = self.urls.get_mut(&taken.url).expect("only what was added is taken");
         if !url.is_held_as(taken) {
             return None;
         }
         url.alone = false;
         let (until, settled) = match ending {
-            Ending::Done { rest, .. } => {
+            UrlVerdict::Done { host_delay: rest, .. } => {
                 url.state = State::Done;
-                (now + *rest, SettledAs::Done)
+                (now + *rest, UrlSettleOutcome::Done)
             }
-            Ending::Dead { rest, .. } => {
+            UrlVerdict::Dead { host_delay: rest, .. } => {
                 url.state = State::Dead;
-                (now + *rest, SettledAs::Dead)
+                (now + *rest, UrlSettleOutcome::Dead)
             }
-            Ending::Defer { until } => {
+            UrlVerdict::Defer { until } => {
                 url.state = State::Waiting { due: *until };
-                (*until, SettledAs::Deferred)
+                (*until, UrlSettleOutcome::Deferred)
             }
-            Ending::Wait { until } => {
+            UrlVerdict::Wait { until } => {
                 url.state = State::Waiting { due: *until };
-                (now, SettledAs::Deferred)
+                (now, UrlSettleOutcome::Deferred)
             }
-            Ending::Retry { after, rest, .. } => {
+            UrlVerdict::Retry { after, host_delay: rest, .. } => {
                 url.fail(now + *after);
                 let settled = match url.state {
-                    State::Dead => SettledAs::Dead,
-                    _ => SettledAs::Retrying { attempt: url.failures + 1 },
+                    State::Dead => UrlSettleOutcome::Dead,
+                    _ => UrlSettleOutcome::Retrying { attempt: url.failures + 1 },
                 };
                 (now + *rest, settled)
             }
@@ -156,7 +161,7 @@ impl Model {
     }
 
     /// Whether the lease is held, and so extended.
-    pub(super) fn extend(&mut self, taken: &mut Taken, now: Timestamp) -> bool {
+    pub(super) fn extend(&mut self, taken: &mut ClaimedUrl, now: Timestamp) -> bool {
         let url = self.urls.get_mut(&taken.url).expect("only what was added is taken");
         let held = url.is_held_as(taken);
         if held {
@@ -167,7 +172,7 @@ impl Model {
     }
 
     /// Whether the lease is held, and so a solo run from now on.
-    pub(super) fn alone(&mut self, taken: &Taken) -> bool {
+    pub(super) fn alone(&mut self, taken: &ClaimedUrl) -> bool {
         let url = self.urls.get_mut(&taken.url).expect("only what was added is taken");
         let held = url.is_held_as(taken);
         url.alone |= held;

@@ -16,10 +16,10 @@ pub(super) async fn any_schedule_agrees_with_the_model(mut t: Fixture<'_>) {
 
 async fn pass_day(t: &mut Fixture<'_>, id: &CrawlId, seed: u64) {
     let dice = Jitter::seeded(seed);
-    let roll = |sides: u64| dice.number() % sides;
+    let roll = |sides: u64| dice.next_u64() % sides;
     let pick = |list: usize| usize::try_from(roll(list.max(1) as u64)).unwrap_or(0);
     let mut model = Model::default();
-    let mut receipts: Vec<Taken> = Vec::new();
+    let mut receipts: Vec<ClaimedUrl> = Vec::new();
     // Enough to keep the crawl running for a while.
     for number in 0..20 {
         let new = url(&format!("{}.{seed}.example", number % 4), &format!("first-{number}"));
@@ -41,10 +41,14 @@ async fn pass_day(t: &mut Fixture<'_>, id: &CrawlId, seed: u64) {
                 let taken = receipts.remove(pick(receipts.len()));
                 let rest = SECOND * u32::from(roll(2) == 0);
                 let ending = match roll(8) {
-                    0 => Ending::Done { outcome: "published".to_owned(), facts: PageFacts::default(), rest },
-                    1..=5 => Ending::Retry { after: SECOND, error: what.clone(), rest },
-                    6 => Ending::Defer { until: now + SECOND },
-                    _ => Ending::Dead { reason: what.clone(), rest },
+                    0 => UrlVerdict::Done {
+                        outcome: "published".to_owned(),
+                        facts: PageFacts::default(),
+                        host_delay: rest,
+                    },
+                    1..=5 => UrlVerdict::Retry { after: SECOND, error: what.clone(), host_delay: rest },
+                    6 => UrlVerdict::Defer { until: now + SECOND },
+                    _ => UrlVerdict::Dead { reason: what.clone(), host_delay: rest },
                 };
                 let expected = model.settle(&taken, &ending, now);
                 assert_eq!(t.settles(&taken, ending).await, expected, "{what}: settling {}", taken.url);
@@ -87,7 +91,7 @@ async fn pass_day(t: &mut Fixture<'_>, id: &CrawlId, seed: u64) {
             t.is(id, CrawlState::Running, "something is left to do").await;
         }
         if waiting > 0 && in_flight == 0 {
-            let (told, due, now) = (expect_ok(t.store.due().await, "asking when"), model.due(), t.now());
+            let (told, due, now) = (expect_ok(t.store.next_due().await, "asking when"), model.due(), t.now());
             assert_eq!(told.map(|at| at.max(now)), due.map(|at| at.max(now)), "{what}: the next due time");
         }
         let mut listed: Vec<String> = t.dead(Some(id), 3).await.into_iter().map(|dead| dead.item).collect();
@@ -105,7 +109,7 @@ async fn pass_day(t: &mut Fixture<'_>, id: &CrawlId, seed: u64) {
 async fn take(
     t: &mut Fixture<'_>,
     model: &mut Model,
-    receipts: &mut Vec<Taken>,
+    receipts: &mut Vec<ClaimedUrl>,
     (max, per_host): (usize, u32),
 ) {
     let taken = t.next(max, per_host).await;

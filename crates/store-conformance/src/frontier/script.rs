@@ -46,8 +46,8 @@ pub(super) async fn run(harness: Fresh<'_>, script: &str) {
     let mut begin = 0;
     for step in &steps {
         match &step.split_whitespace().collect::<Vec<_>>()[..] {
-            ["policy", "pending", max] => policy.most_waiting = number(max),
-            ["policy", "host", max] => policy.most_waiting_of_host = number(max),
+            ["policy", "pending", max] => policy.max_pending = number(max),
+            ["policy", "host", max] => policy.max_pending_per_host = number(max),
             ["crawl", id] => name = (id, None),
             ["crawl", id, "max", max] => name = (id, Some(number(max))),
             _ => break,
@@ -128,7 +128,7 @@ struct Story<'h> {
     /// New URLs by name.
     added: HashMap<String, NewUrl>,
     /// Takings by name, the latest last.
-    taken: HashMap<String, Vec<Taken>>,
+    taken: HashMap<String, Vec<ClaimedUrl>>,
     before: Option<Crawl>,
 }
 
@@ -156,11 +156,20 @@ impl Story<'_> {
         let budget = budget.map(|budget| {
             let kind = budget.trim_end_matches(|c: char| c.is_ascii_digit());
             let most = number(&budget[kind.len()..]);
-            Budget { kind: kind.to_owned(), most, reason: format!("too_many_{kind}") }
+            UrlBudget { kind: kind.to_owned(), max: most, reason: format!("too_many_{kind}") }
         });
-        let (insist, in_any_case) = (rest.ends_with('!'), rest.ends_with('+'));
+        let (insist, ignore_limit) = (rest.ends_with('!'), rest.ends_with('+'));
         let name = &word[..word.len() - (rest.len() - bare.len())];
-        (crawl, name, NewUrl { insist, in_any_case, budget, ..url(&format!("{host}.example"), path) })
+        (
+            crawl,
+            name,
+            NewUrl {
+                ignore_canonical: insist,
+                ignore_limit,
+                budget,
+                ..url(&format!("{host}.example"), path)
+            },
+        )
     }
 
     fn name(&self, crawl: &CrawlId, url: &str) -> String {
@@ -169,7 +178,7 @@ impl Story<'_> {
         if *crawl == self.crawl { name.to_owned() } else { format!("{crawl}:{name}") }
     }
 
-    fn held(&self, word: &str) -> &Taken {
+    fn held(&self, word: &str) -> &ClaimedUrl {
         let (name, back) = word.strip_suffix('~').map_or((word, 1), |name| (name, 2));
         let takings = self.taken.get(name).map_or(&[][..], |takings| takings);
         let place = takings.len().checked_sub(back);
@@ -190,7 +199,7 @@ impl Story<'_> {
     }
 
     /// Checks what was handed out, and keeps it by name.
-    fn hold(&mut self, taken: Vec<Taken>, expected: &[&str], names: &[&str], step: &str) {
+    fn hold(&mut self, taken: Vec<ClaimedUrl>, expected: &[&str], names: &[&str], step: &str) {
         let mut found: Vec<String> = taken.iter().map(|taken| self.name(&taken.crawl, &taken.url)).collect();
         for (taken, name) in taken.iter().zip(&found) {
             let takings = self.taken.entry(name.clone()).or_default();
@@ -217,20 +226,20 @@ impl Story<'_> {
         }
     }
 
-    async fn settle(&self, word: &str, ending: Ending, expected: &[&str], step: &str) {
+    async fn settle(&self, word: &str, ending: UrlVerdict, expected: &[&str], step: &str) {
         let settled = self.t.settle(self.held(word), ending).await;
         match expected {
             [] => {}
             ["retrying", attempt] => {
-                assert_eq!(settled, SettledAs::Retrying { attempt: number(attempt) }, "{step}")
+                assert_eq!(settled, UrlSettleOutcome::Retrying { attempt: number(attempt) }, "{step}")
             }
-            ["dead"] => assert_eq!(settled, SettledAs::Dead, "{step}"),
-            ["deferred"] => assert_eq!(settled, SettledAs::Deferred, "{step}"),
+            ["dead"] => assert_eq!(settled, UrlSettleOutcome::Dead, "{step}"),
+            ["deferred"] => assert_eq!(settled, UrlSettleOutcome::Deferred, "{step}"),
             other => panic!("{step}: `{other:?}` is no answer"),
         }
     }
 
-    fn done(&self, options: &[&str]) -> Ending {
+    fn done(&self, options: &[&str]) -> UrlVerdict {
         let mut facts = PageFacts { fetched: true, ..PageFacts::default() };
         let (mut outcome, mut rest) = ("published".to_owned(), Duration::ZERO);
         for option in options {
@@ -247,7 +256,7 @@ impl Story<'_> {
                 other => panic!("`{other}` is no fact of a page"),
             }
         }
-        Ending::Done { outcome, facts, rest }
+        UrlVerdict::Done { outcome, facts, host_delay: rest }
     }
 
     /// Compares facts, as texts, with expected keys and values.
@@ -277,7 +286,7 @@ impl Story<'_> {
             ("attempt", Some(taken.attempt.to_string())),
             ("losses", Some(taken.losses.to_string())),
             ("replays", Some(taken.replays.to_string())),
-            ("insist", taken.insist.then(|| "yes".to_owned())),
+            ("insist", taken.ignore_canonical.then(|| "yes".to_owned())),
             ("error", taken.last_error.clone()),
             ("etag", taken.validators.etag.clone()),
             ("modified", taken.validators.last_modified.clone()),
@@ -328,7 +337,9 @@ impl Story<'_> {
     async fn fenced(&self, word: &str, step: &str) {
         let taken = self.held(word);
         let before = self.t.find(&taken.url).await;
-        for ending in [done(), dead(), retry(Duration::ZERO), Ending::Defer { until: self.t.now() + WHILE }] {
+        for ending in
+            [done(), dead(), retry(Duration::ZERO), UrlVerdict::Defer { until: self.t.now() + WHILE }]
+        {
             self.t.has_no_effect(taken, ending, step).await;
         }
         assert_eq!(self.t.extend(&[taken]).await, [false], "{step}");
@@ -356,16 +367,16 @@ impl Story<'_> {
             names.push(name);
         }
         let added = self.t.add(&id, &batch).await;
-        let word = |added: &Added| match added {
-            Added::New => "new",
-            Added::Known => "known",
-            Added::OverBudget => "over",
+        let word = |added: &AddOutcome| match added {
+            AddOutcome::New => "new",
+            AddOutcome::Duplicate => "known",
+            AddOutcome::OverBudget => "over",
         };
         let answers: Vec<&str> = added.iter().map(word).collect();
         let all_new = vec!["new"; words.len()];
         assert_eq!(answers, if expected.is_empty() { &all_new[..] } else { expected }, "{step}");
         for ((name, new), added) in names.into_iter().zip(batch).zip(added) {
-            if added == Added::New {
+            if added == AddOutcome::New {
                 self.added.insert(name.to_owned(), new);
             }
         }
@@ -406,21 +417,33 @@ impl Story<'_> {
             "retry" => {
                 let rest =
                     args.get(2).map_or(Duration::ZERO, |rest| duration(rest.trim_start_matches("rest=")));
-                let ending = Ending::Retry { after: duration(args[1]), error: "timed out".to_owned(), rest };
+                let ending = UrlVerdict::Retry {
+                    after: duration(args[1]),
+                    error: "timed out".to_owned(),
+                    host_delay: rest,
+                };
                 self.settle(args[0], ending, answer, step).await;
             }
             "fail" => self.settle(args[0], fails(&text(args[1])), answer, step).await,
             "reject" => {
                 let rest =
                     args.get(1).map_or(Duration::ZERO, |rest| duration(rest.trim_start_matches("rest=")));
-                self.settle(args[0], Ending::Dead { reason: "gone".to_owned(), rest }, answer, step).await;
+                self.settle(
+                    args[0],
+                    UrlVerdict::Dead { reason: "gone".to_owned(), host_delay: rest },
+                    answer,
+                    step,
+                )
+                .await;
             }
-            "defer" => self.settle(args[0], Ending::Defer { until: self.at(args[1]) }, answer, step).await,
-            "wait" => self.settle(args[0], Ending::Wait { until: self.at(args[1]) }, answer, step).await,
+            "defer" => {
+                self.settle(args[0], UrlVerdict::Defer { until: self.at(args[1]) }, answer, step).await
+            }
+            "wait" => self.settle(args[0], UrlVerdict::Wait { until: self.at(args[1]) }, answer, step).await,
             "fenced" => self.fenced(args[0], step).await,
             "end_all" => self.t.end_all(done).await,
             "extend" => {
-                let held: Vec<&Taken> = args.iter().map(|word| self.held(word)).collect();
+                let held: Vec<&ClaimedUrl> = args.iter().map(|word| self.held(word)).collect();
                 assert_eq!(self.t.extend(&held).await, yes_no(), "{step}");
             }
             "alone" => {
@@ -450,7 +473,7 @@ impl Story<'_> {
             "replay" | "drop" => {
                 let items: Vec<String> = args.iter().map(|word| self.item(word)).collect();
                 let answers = if verb == "drop" {
-                    self.t.store.drop_dead(&items).await
+                    self.t.store.drop_dead_letters(&items).await
                 } else {
                     Ok(self.t.replay(&items).await)
                 };
@@ -480,7 +503,7 @@ impl Story<'_> {
             }
             "ended" => assert_eq!(self.t.crawl(&id).await.ended_at, Some(self.at(args[0])), "{step}"),
             "due" => {
-                let due = expect_ok(self.t.store.due().await, "asking when the next is due");
+                let due = expect_ok(self.t.store.next_due().await, "asking when the next is due");
                 match args[0] {
                     "none" => assert_eq!(due, None, "{step}"),
                     "now" => assert!(due.is_some_and(|at| at <= self.t.now()), "{step}: {due:?}"),

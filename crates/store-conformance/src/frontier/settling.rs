@@ -69,11 +69,11 @@ scripts! {
 pub(super) async fn a_made_up_receipt_has_no_effect((t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let taken = t.take("one waits").await;
-    let Receipt { entry, taking } = taken.receipt;
+    let Receipt { entry, claim: taking } = taken.receipt;
     let before = t.counts(&id).await;
-    let other_taking = Receipt { entry, taking: taking.wrapping_add(1000) };
+    let other_taking = Receipt { entry, claim: taking.wrapping_add(1000) };
     for made_up in
-        [other_taking, Receipt { entry: entry + 1000, taking }, Receipt { entry: u64::MAX, taking: 0 }]
+        [other_taking, Receipt { entry: entry + 1000, claim: taking }, Receipt { entry: u64::MAX, claim: 0 }]
     {
         let answer = expect_ok(t.store.settle(&[(made_up, done())]).await, "settling what is made up");
         assert_eq!(answer, [None], "{made_up:?} is made up, {:?} is real", taken.receipt);

@@ -15,12 +15,12 @@ pub(super) async fn handles_share_their_state((mut t, id): Crawling<'_>) {
     let (here, there) = (t.store.clone(), t.another_handle().await);
     t.paths(&id, &["1", "2", "3"]).await;
     t.store = there.clone();
-    assert_eq!(t.add(&id, &[url("a.example", "1")]).await, [Added::Known], "it was added elsewhere");
+    assert_eq!(t.add(&id, &[url("a.example", "1")]).await, [AddOutcome::Duplicate], "it was added elsewhere");
     let taken = t.take("they were added elsewhere").await;
     t.store = here.clone();
     assert_eq!(t.next(10, 1).await, [], "one of the host is in flight elsewhere");
     assert_eq!(t.extend(&[&taken]).await, [true], "it is held");
-    t.settle(&taken, Ending::Defer { until: t.now() + WHILE }).await;
+    t.settle(&taken, UrlVerdict::Defer { until: t.now() + WHILE }).await;
     t.store = there;
     t.nothing("the host was deferred elsewhere").await;
     t.pass(WHILE).await;
@@ -32,7 +32,7 @@ pub(super) async fn handles_share_their_state((mut t, id): Crawling<'_>) {
 
 pub(super) async fn everything_survives_a_reopening((mut t, id): Crawling<'_>) {
     let policy = t.store.policy();
-    let budget = Budget { kind: "calendar".to_owned(), most: 6, reason: "too many".to_owned() };
+    let budget = UrlBudget { kind: "calendar".to_owned(), max: 6, reason: "too many".to_owned() };
     let charged = |host: &str, path: &str| NewUrl { budget: Some(budget.clone()), ..url(host, path) };
     let hosts = ["done", "dead", "retried", "deferred", "deferred", "waiting", "over"];
     for (number, host) in hosts.iter().enumerate() {
@@ -46,8 +46,8 @@ pub(super) async fn everything_survives_a_reopening((mut t, id): Crawling<'_>) {
             "done.example" => t.settle(&taken, done_with(facts.clone())).await,
             "dead.example" => t.settle(&taken, dead()).await,
             "retried.example" => t.settle(&taken, retry(WHILE)).await,
-            "deferred.example" => t.settle(&taken, Ending::Defer { until: t.now() + WHILE * 2 }).await,
-            _ => t.settle(&taken, Ending::Defer { until: t.now() }).await,
+            "deferred.example" => t.settle(&taken, UrlVerdict::Defer { until: t.now() + WHILE * 2 }).await,
+            _ => t.settle(&taken, UrlVerdict::Defer { until: t.now() }).await,
         };
     }
     let (crawl, listed) = (t.crawl(&id).await, t.dead(None, 10).await);
@@ -55,8 +55,8 @@ pub(super) async fn everything_survives_a_reopening((mut t, id): Crawling<'_>) {
     assert_eq!(t.store.policy(), policy, "the policy");
     assert_eq!(t.crawl(&id).await, crawl, "the crawl and its counts");
     assert_eq!(t.dead(None, 10).await, listed, "the dead");
-    assert_eq!(t.add(&id, &[charged("new.example", "")]).await, [Added::OverBudget], "the budget");
-    assert_eq!(t.add(&id, &[charged("done.example", "0")]).await, [Added::Known], "what is known");
+    assert_eq!(t.add(&id, &[charged("new.example", "")]).await, [AddOutcome::OverBudget], "the budget");
+    assert_eq!(t.add(&id, &[charged("done.example", "0")]).await, [AddOutcome::Duplicate], "what is known");
     assert_eq!(t.take("one waits").await.host, "waiting.example", "what is due");
     t.pass(WHILE).await;
     let retried = t.take("the retry is due").await;

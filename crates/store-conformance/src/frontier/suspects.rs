@@ -2,7 +2,7 @@
 
 use super::fixture::*;
 use super::script::scripts;
-use crawlway_store::suspects::{ALONE_AFTER, places_of};
+use crawlway_store::suspects::{SOLO_AFTER, slots_for};
 
 scripts! {
     retries_count_between_lost_workers: "
@@ -65,7 +65,7 @@ pub(super) async fn a_lost_worker_counts_no_attempt(mut t: Fixture<'_>) {
     for (name, by_hand) in [("lost-lease", false), ("taken-back", true)] {
         let id = t.start(name, None).await;
         t.seed(&id, "a.example").await;
-        for losses in 0..ATTEMPTS + ALONE_AFTER {
+        for losses in 0..ATTEMPTS + SOLO_AFTER {
             let taken = t.take("a lost worker never ends a URL").await;
             assert_eq!((taken.attempt, taken.losses), (1, losses), "{name}: after {losses} lost workers");
             lose(&mut t, by_hand).await;
@@ -89,7 +89,7 @@ pub(super) async fn suspects_come_in_halving_groups((mut t, id): Crawling<'_>) {
     lose(&mut t, true).await;
     for by_hand in [false, true] {
         let group = t.next(ALL, 100).await;
-        let places: usize = group.iter().map(|taken| places_of(taken.losses)).sum();
+        let places: usize = group.iter().map(|taken| slots_for(taken.losses)).sum();
         assert!(group.iter().all(|taken| taken.losses > 0), "all were lost: {group:?}");
         assert!(!group.is_empty() && places <= ALL, "{} take {places} of {ALL} places", group.len());
         lose(&mut t, by_hand).await;

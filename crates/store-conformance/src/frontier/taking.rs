@@ -48,9 +48,9 @@ scripts! {
 }
 
 /// Fetched, and its host is left alone for this long.
-fn rests(rest: Duration) -> Ending {
+fn rests(rest: Duration) -> UrlVerdict {
     let facts = PageFacts { fetched: true, ..PageFacts::default() };
-    Ending::Done { outcome: "published".to_owned(), facts, rest }
+    UrlVerdict::Done { outcome: "published".to_owned(), facts, host_delay: rest }
 }
 
 pub(super) async fn no_url_is_handed_out_twice((mut t, id): Crawling<'_>) {

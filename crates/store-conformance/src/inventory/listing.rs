@@ -7,11 +7,11 @@ async fn made(t: &Fixture<'_>, url: &str, second: u64) -> RecordId {
     t.attempt(&about(url, "m", second), second).await.id
 }
 
-fn all() -> Wanted {
-    Wanted { limit: MOST_LISTED, ..Wanted::default() }
+fn all() -> RecordQuery {
+    RecordQuery { limit: MAX_PAGE_SIZE, ..RecordQuery::default() }
 }
 
-fn ids(records: &[Record]) -> Vec<RecordId> {
+fn ids(records: &[InventoryRecord]) -> Vec<RecordId> {
     records.iter().map(|record| record.id).collect()
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn a_range_has_its_start_and_not_its_end(t: Fixture<'_>) {
         made(&t, &format!("https://a.example/{second}"), second).await;
     }
     let times = async |from: Option<u64>, to: Option<u64>| {
-        let wanted = Wanted { from: from.map(at), to: to.map(at), ..all() };
+        let wanted = RecordQuery { from: from.map(at), to: to.map(at), ..all() };
         let listed = t.list(wanted).await;
         let times = listed.records.iter().map(|record| record.created_at.since(at(0)).as_secs());
         times.collect::<Vec<u64>>()
@@ -74,13 +74,13 @@ pub(super) async fn a_status_is_picked(t: Fixture<'_>) {
         }
     }
     for (status, expected) in [
-        (Status::Completed, vec![9, 6, 3]),
-        (Status::FailedRetryable, vec![7, 4, 1]),
-        (Status::InProgress, vec![8, 5, 2]),
-        (Status::FailedPermanent, vec![]),
+        (RecordStatus::Completed, vec![9, 6, 3]),
+        (RecordStatus::FailedRetryable, vec![7, 4, 1]),
+        (RecordStatus::InProgress, vec![8, 5, 2]),
+        (RecordStatus::FailedPermanent, vec![]),
     ] {
         let mut found = Vec::new();
-        let mut wanted = Wanted { status: Some(status), limit: 2, ..Wanted::default() };
+        let mut wanted = RecordQuery { status: Some(status), limit: 2, ..RecordQuery::default() };
         loop {
             let listed = t.list(wanted.clone()).await;
             assert!(listed.records.iter().all(|record| record.status == status), "only those {status}");
@@ -102,7 +102,7 @@ pub(super) async fn pages_have_every_record_once(t: Fixture<'_>) {
     }
     for limit in [1, 3, 23] {
         let mut found = Vec::new();
-        let mut wanted = Wanted { limit, ..Wanted::default() };
+        let mut wanted = RecordQuery { limit, ..RecordQuery::default() };
         for page in 0.. {
             let listed = t.list(wanted.clone()).await;
             assert!(listed.records.len() <= limit, "no more than {limit}");
@@ -127,12 +127,12 @@ pub(super) async fn pages_have_every_record_once(t: Fixture<'_>) {
 }
 
 pub(super) async fn a_page_has_no_more_than_asked(t: Fixture<'_>) {
-    let many = MOST_WITH_SOURCE + 3;
+    let many = MAX_PAGE_SIZE_WITH_SOURCE + 3;
     for number in 0..many {
         made(&t, &format!("https://a.example/{number}"), 1).await;
     }
     let look = async |limit, with_source| {
-        let listed = t.list(Wanted { limit, with_source, ..Wanted::default() }).await;
+        let listed = t.list(RecordQuery { limit, with_source, ..RecordQuery::default() }).await;
         (listed.records.len(), listed.next.is_some())
     };
     assert_eq!(look(0, false).await, (0, false), "nothing was asked for");
@@ -140,7 +140,7 @@ pub(super) async fn a_page_has_no_more_than_asked(t: Fixture<'_>) {
     assert_eq!(look(many - 1, false).await, (many - 1, true), "all but one, and there is more");
     assert_eq!(look(many, false).await, (many, false), "all, and no more");
     assert_eq!(look(usize::MAX, false).await, (many, false), "as many as there are");
-    assert_eq!(look(usize::MAX, true).await, (MOST_WITH_SOURCE, true), "fewer with their sources");
+    assert_eq!(look(usize::MAX, true).await, (MAX_PAGE_SIZE_WITH_SOURCE, true), "fewer with their sources");
 }
 
 pub(super) async fn sources_are_left_out_unless_asked_for(t: Fixture<'_>) {
@@ -148,11 +148,11 @@ pub(super) async fn sources_are_left_out_unless_asked_for(t: Fixture<'_>) {
     made(&t, "https://b.example/", 2).await;
     let without = t.list(all()).await.records;
     for record in &without {
-        assert_eq!(record.metadata.page_source, PageSource::LeftOut, "not asked for: {}", record.url);
+        assert_eq!(record.metadata.page_source, PageSource::Omitted, "not asked for: {}", record.url);
     }
     assert_eq!(without[1].metadata.headers, full.metadata.headers, "the rest is there");
     assert_eq!(without[1].additional_details, full.additional_details, "and so are the details");
-    let with = t.list(Wanted { with_source: true, ..all() }).await.records;
+    let with = t.list(RecordQuery { with_source: true, ..all() }).await.records;
     assert_eq!(with[1], full, "asked for");
     assert_eq!(with[0].metadata.page_source, PageSource::Absent, "there is none yet");
 }
@@ -177,11 +177,11 @@ pub(super) async fn records_are_counted_by_status(t: Fixture<'_>) {
     }
     let counts = counts().await;
     let expected = [
-        (Status::Queued, 0),
-        (Status::InProgress, 3),
-        (Status::Completed, 1),
-        (Status::FailedRetryable, 2),
-        (Status::FailedPermanent, 1),
+        (RecordStatus::Queued, 0),
+        (RecordStatus::InProgress, 3),
+        (RecordStatus::Completed, 1),
+        (RecordStatus::FailedRetryable, 2),
+        (RecordStatus::FailedPermanent, 1),
     ];
     assert_eq!(counts.iter().collect::<Vec<_>>(), expected, "each record under its status");
 }

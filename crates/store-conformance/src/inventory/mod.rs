@@ -4,7 +4,7 @@ mod beginning;
 mod content;
 mod ending;
 mod fixture;
-pub mod killed;
+pub mod kill;
 mod listing;
 mod load;
 mod order;

@@ -7,16 +7,16 @@ use super::fixture::*;
 struct ModelRecord {
     message: (u64, String),
     number: u64,
-    status: Status,
+    status: RecordStatus,
     retries: u32,
     error: Option<String>,
-    page: Option<Fetched>,
+    page: Option<FetchedContent>,
 }
 
 pub(super) async fn any_schedule_agrees_with_the_model(t: Fixture<'_>) {
     for seed in 0..4 {
         let dice = Jitter::seeded(seed);
-        let roll = |sides: u64| dice.number() % sides;
+        let roll = |sides: u64| dice.next_u64() % sides;
         let mut model: HashMap<String, ModelRecord> = HashMap::new();
         let mut handed_out: Vec<(String, Attempt)> = Vec::new();
         for step in 1..=120 {
@@ -33,7 +33,7 @@ pub(super) async fn any_schedule_agrees_with_the_model(t: Fixture<'_>) {
             } else if roll(2) == 0 || handed_out.is_empty() {
                 let told = t.begin(&about(&url, &message.1, message.0), now).await;
                 expect_begun(&mut model, &url, message, &told, &place);
-                if let Begun::Yours { attempt, .. } = told {
+                if let BeginOutcome::Started { attempt, .. } = told {
                     handed_out.push((url, attempt));
                 }
             } else {
@@ -58,7 +58,7 @@ pub(super) async fn any_schedule_agrees_with_the_model(t: Fixture<'_>) {
             let page = expected.page.unwrap_or_default();
             assert_eq!(record.metadata.page_source, page.page_source.into(), "the page of {url}");
             assert_eq!(record.additional_details.unwrap_or_default(), page.additional_details, "its details");
-            let work = record.work.map(|work| (work.requested_at, work.message_id, work.attempt));
+            let work = record.latest_attempt.map(|work| (work.requested_at, work.message_id, work.attempt));
             let (second, message) = expected.message;
             assert_eq!(work, Some((at(second), message, expected.number)), "the message of {url}");
         }
@@ -69,7 +69,7 @@ fn expect_queued(model: &mut HashMap<String, ModelRecord>, url: &str, message: (
     let queued = |message, number, page| ModelRecord {
         message,
         number,
-        status: Status::Queued,
+        status: RecordStatus::Queued,
         retries: 0,
         error: None,
         page,
@@ -91,17 +91,17 @@ fn expect_begun(
     model: &mut HashMap<String, ModelRecord>,
     url: &str,
     message: (u64, String),
-    told: &Begun,
+    told: &BeginOutcome,
     place: &str,
 ) {
     let last = model.get(url);
     let same = last.filter(|record| record.message == message);
     let expected = match (last, same) {
         (_, Some(record)) if record.status.is_finished() => {
-            Some(Begun::Finished { status: record.status, retry_count: record.retries })
+            Some(BeginOutcome::AlreadyFinished { status: record.status, retry_count: record.retries })
         }
         (Some(record), None) if record.message > message => {
-            Some(Begun::Superseded { by: record.message.1.clone() })
+            Some(BeginOutcome::Superseded { by: record.message.1.clone() })
         }
         _ => None,
     };
@@ -109,14 +109,14 @@ fn expect_begun(
         assert_eq!(*told, expected, "{place}: {message:?}");
         return;
     }
-    let Begun::Yours { attempt, retry_count } = told else {
+    let BeginOutcome::Started { attempt, retry_count } = told else {
         panic!("{place}: {message:?} must begin, and is told {told:?}")
     };
     assert_eq!(*retry_count, same.map_or(0, |record| record.retries), "{place}: {message:?}");
     assert!(attempt.number > last.map_or(0, |record| record.number), "{place}: the number of the attempt");
     let record = ModelRecord {
         number: attempt.number,
-        status: Status::InProgress,
+        status: RecordStatus::InProgress,
         retries: *retry_count,
         error: same.and_then(|record| record.error.clone()),
         page: last.and_then(|record| record.page.clone()),
@@ -129,31 +129,31 @@ fn expect_ended(
     model: &mut HashMap<String, ModelRecord>,
     url: &str,
     attempt: &Attempt,
-    fetched: Option<Fetched>,
+    fetched: Option<FetchedContent>,
     step: u64,
-    told: &Ended,
+    told: &EndOutcome,
     place: &str,
 ) {
     let record = model.get_mut(url).unwrap_or_else(|| panic!("{place}: it was begun"));
     if record.number != attempt.number || record.message.1 != attempt.message_id {
-        assert_eq!(*told, Ended::Overtaken, "{place}");
+        assert_eq!(*told, EndOutcome::Fenced, "{place}");
         return;
     }
-    if record.status == Status::InProgress {
+    if record.status == RecordStatus::InProgress {
         match fetched {
             Some(fetched) => {
-                (record.status, record.error, record.page) = (Status::Completed, None, Some(fetched));
+                (record.status, record.error, record.page) = (RecordStatus::Completed, None, Some(fetched));
             }
             None => {
                 record.retries += 1;
                 record.error = Some(step.to_string());
-                record.status = if record.retries < MOST_TRIES {
-                    Status::FailedRetryable
+                record.status = if record.retries < MAX_ATTEMPTS {
+                    RecordStatus::FailedRetryable
                 } else {
-                    Status::FailedPermanent
+                    RecordStatus::FailedPermanent
                 };
             }
         }
     }
-    assert_eq!(*told, Ended::As { status: record.status, retry_count: record.retries }, "{place}");
+    assert_eq!(*told, EndOutcome::Recorded { status: record.status, retry_count: record.retries }, "{place}");
 }

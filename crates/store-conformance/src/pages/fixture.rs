@@ -67,7 +67,7 @@ impl Fixture<'_> {
         let mut urls: Vec<String> = Vec::new();
         loop {
             let after = urls.last().cloned();
-            let part = expect_ok(self.store.matching(&query, after.as_deref(), most).await, "listing");
+            let part = expect_ok(self.store.scan_matching(&query, after.as_deref(), most).await, "listing");
             assert!(part.len() <= most, "no more than {most} at once");
             if part.is_empty() {
                 return urls;
@@ -84,8 +84,9 @@ impl Fixture<'_> {
 
     /// The URLs of the pages that have this word, in order of URL.
     pub(super) async fn with_word(&self, word: &str) -> Vec<String> {
-        let search = Search { query: word.to_owned(), offset: 0, limit: 50, fold: false };
-        let Results { hits, .. } = match self.store.search(&search).await {
+        let search =
+            SearchRequest { query: word.to_owned(), offset: 0, limit: 50, collapse_duplicates: false };
+        let SearchResults { hits, .. } = match self.store.search(&search).await {
             Ok(results) => results,
             Err(error) => panic!("searching for `{word}` must work, the answer was: {error}"),
         };

@@ -1,7 +1,7 @@
 //! Cases: the version of a page that was crawled last counts, and a removal counts as a version.
 
 use super::fixture::*;
-use crawlway_store::pages::precedence::MAX_AHEAD;
+use crawlway_store::pages::precedence::MAX_CLOCK_SKEW;
 
 const URL: &str = "https://a.example/";
 
@@ -31,7 +31,7 @@ pub(super) async fn of_two_in_a_batch_the_one_crawled_later_counts(t: Fixture<'_
 
 pub(super) async fn a_time_far_ahead_counts_as_the_time_of_receipt(t: Fixture<'_>) {
     let before = Timestamp::now();
-    let (soon, late) = (before + MAX_AHEAD / 2, before + Duration::from_secs(3600));
+    let (soon, late) = (before + MAX_CLOCK_SKEW / 2, before + Duration::from_secs(3600));
     let near = crawled(soon, page("https://b.example/", "near"));
     t.write(&[crawled(late, page(URL, "far")), near.clone()]).await;
     let kept = t.get(URL).await.map(|page| page.crawled_at);

@@ -6,7 +6,7 @@ pub(super) async fn empty_batches_are_answered_empty(t: Fixture<'_>) {
     assert_eq!(t.claims(&[], TERM).await, [], "no claim");
     expect_ok(t.store.mark(&[]).await, "marking nothing");
     expect_ok(t.store.release(&[]).await, "releasing nothing");
-    assert!(expect_ok(t.store.known(&[]).await, "asking for nothing").is_empty(), "nothing was asked");
+    assert!(expect_ok(t.store.contains(&[]).await, "asking for nothing").is_empty(), "nothing was asked");
     assert_eq!(t.forget(&[]).await, 0, "nothing to forget");
     assert_eq!(t.sweep(10).await, 0, "nothing to sweep");
 }
@@ -19,7 +19,7 @@ pub(super) async fn answers_are_in_order(t: Fixture<'_>) {
     let answers = t.claims(&batch, TERM).await;
     let right = matches!(
         &answers[..],
-        [Claimed::Ours, Claimed::Seen { owner: seen, .. }, Claimed::Ours, Claimed::Taken { owner: has, .. }]
+        [ClaimOutcome::Granted, ClaimOutcome::Seen { owner: seen, .. }, ClaimOutcome::Granted, ClaimOutcome::Taken { owner: has, .. }]
             if seen == "two" && has == "three"
     );
     assert!(right, "ours, seen, ours, taken was expected, the answers were {answers:?}");
@@ -31,7 +31,7 @@ pub(super) async fn a_url_twice_in_a_batch_counts_one_after_the_other(t: Fixture
     let answers = t.claims(&batch, TERM).await;
     let right = matches!(
         &answers[..],
-        [Claimed::Ours, Claimed::Taken { owner, .. }, Claimed::Ours, Claimed::Ours] if owner == "one"
+        [ClaimOutcome::Granted, ClaimOutcome::Taken { owner, .. }, ClaimOutcome::Granted, ClaimOutcome::Granted] if owner == "one"
     );
     assert!(right, "the first claim on a URL wins, the answers were {answers:?}");
 
@@ -50,7 +50,7 @@ pub(super) async fn odd_urls_are_kept_apart(t: Fixture<'_>) {
     let owner = |number: usize| format!("item-{number}");
     let batch: Vec<Claim> = urls.iter().enumerate().map(|(n, url)| claim(url, &owner(n))).collect();
     for (url, answer) in urls.iter().zip(t.claims(&batch, TERM).await) {
-        assert_eq!(answer, Claimed::Ours, "there is no claim on {url:.80}");
+        assert_eq!(answer, ClaimOutcome::Granted, "there is no claim on {url:.80}");
     }
     let end = t.now() + TTL;
     for (number, url) in urls.iter().enumerate().step_by(2) {
@@ -58,10 +58,10 @@ pub(super) async fn odd_urls_are_kept_apart(t: Fixture<'_>) {
     }
     for (number, url) in urls.iter().enumerate() {
         match t.claim(url, "x").await {
-            Claimed::Seen { owner: who, .. } if number % 2 == 0 => {
+            ClaimOutcome::Seen { owner: who, .. } if number % 2 == 0 => {
                 assert_eq!(who, owner(number), "{url:.80}");
             }
-            Claimed::Taken { owner: who, .. } if number % 2 == 1 => {
+            ClaimOutcome::Taken { owner: who, .. } if number % 2 == 1 => {
                 assert_eq!(who, owner(number), "{url:.80}");
             }
             other => panic!("{url:.80} is {other:?} until {end:?}"),
@@ -87,13 +87,13 @@ pub(super) async fn odd_owners_are_kept(t: Fixture<'_>) {
 pub(super) async fn a_large_batch_is_answered_in_order(t: Fixture<'_>) {
     const MANY: usize = 12_000;
     let urls: Vec<String> = (0..MANY).map(|number| format!("https://a.example/{number}")).collect();
-    let notes: Vec<Seen> = urls.iter().step_by(3).map(|url| note(url, "one", TTL)).collect();
+    let notes: Vec<SeenUrl> = urls.iter().step_by(3).map(|url| note(url, "one", TTL)).collect();
     expect_ok(t.store.mark(&notes).await, "marking many");
     let batch: Vec<Claim> = urls.iter().map(|url| claim(url, "two")).collect();
     for (number, answer) in t.claims(&batch, TERM).await.iter().enumerate() {
         let right = match answer {
-            Claimed::Seen { .. } => number % 3 == 0,
-            answer => number % 3 != 0 && *answer == Claimed::Ours,
+            ClaimOutcome::Seen { .. } => number % 3 == 0,
+            answer => number % 3 != 0 && *answer == ClaimOutcome::Granted,
         };
         assert!(right, "claim {number} of a large batch was answered {answer:?}");
     }

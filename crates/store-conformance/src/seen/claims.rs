@@ -44,7 +44,7 @@ async fn follow(mut t: Fixture<'_>, rows: &[(&str, &[Step])]) {
                 OursFor(owner, term) => {
                     due = now + *term;
                     let told = t.claims(&[claim(&url, owner)], *term).await;
-                    assert_eq!(told, [Claimed::Ours], "{promise}: {owner} claims it");
+                    assert_eq!(told, [ClaimOutcome::Granted], "{promise}: {owner} claims it");
                 }
                 Taken(asks, has) => t.taken(&url, asks, has, due).await,
                 Crawled(asks, has) => t.seen(&url, asks, has, due).await,

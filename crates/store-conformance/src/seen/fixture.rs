@@ -15,18 +15,18 @@ pub(super) fn claim(url: &str, owner: &str) -> Claim {
     Claim::new(url, owner)
 }
 
-pub(super) fn note(url: &str, owner: &str, ttl: Duration) -> Seen {
-    Seen { url: url.to_owned(), owner: owner.to_owned(), ttl }
+pub(super) fn note(url: &str, owner: &str, ttl: Duration) -> SeenUrl {
+    SeenUrl { url: url.to_owned(), owner: owner.to_owned(), ttl }
 }
 
 impl Fixture<'_> {
-    pub(super) async fn claims(&self, claims: &[Claim], term: Duration) -> Vec<Claimed> {
+    pub(super) async fn claims(&self, claims: &[Claim], term: Duration) -> Vec<ClaimOutcome> {
         let answers = expect_ok(self.store.claim(claims, term).await, "claiming");
         assert_eq!(answers.len(), claims.len(), "one answer per claim");
         answers
     }
 
-    pub(super) async fn claim(&self, url: &str, owner: &str) -> Claimed {
+    pub(super) async fn claim(&self, url: &str, owner: &str) -> ClaimOutcome {
         self.claims(&[claim(url, owner)], TERM).await.remove(0)
     }
 
@@ -44,18 +44,22 @@ impl Fixture<'_> {
     }
 
     pub(super) async fn sweep(&self, most: usize) -> u64 {
-        expect_ok(self.store.sweep(most).await, "sweeping")
+        expect_ok(self.store.purge_expired(most).await, "sweeping")
     }
 
     /// Expects a claim to succeed.
     pub(super) async fn ours(&self, url: &str, owner: &str, because: &str) {
-        assert_eq!(self.claim(url, owner).await, Claimed::Ours, "{url} is {owner}'s, since {because}");
+        assert_eq!(
+            self.claim(url, owner).await,
+            ClaimOutcome::Granted,
+            "{url} is {owner}'s, since {because}"
+        );
     }
 
     /// Expects a claim to be refused because of this owner's claim until this time.
     pub(super) async fn taken(&self, url: &str, asks: &str, has: &str, due: Timestamp) {
         match self.claim(url, asks).await {
-            Claimed::Taken { owner, until } => {
+            ClaimOutcome::Taken { owner, until } => {
                 assert_eq!(owner, has, "whose claim on {url} it is");
                 self.about(until, due, "the end of the claim");
             }
@@ -66,7 +70,7 @@ impl Fixture<'_> {
     /// Expects a claim to be refused because of this owner's mark until this time.
     pub(super) async fn seen(&self, url: &str, asks: &str, has: &str, due: Timestamp) {
         match self.claim(url, asks).await {
-            Claimed::Seen { owner, until, .. } => {
+            ClaimOutcome::Seen { owner, until, .. } => {
                 assert_eq!(owner, has, "the owner of the mark of {url}");
                 self.about(until, due, "when it may be crawled again");
             }

@@ -5,7 +5,7 @@ use super::fixture::*;
 const CALLERS: usize = 12;
 
 /// Concurrent claims of the same URLs, of every second caller in the opposite order if `opposite`; their answers.
-async fn race(t: &mut Fixture<'_>, urls: &[String], opposite: bool) -> Vec<Vec<Claimed>> {
+async fn race(t: &mut Fixture<'_>, urls: &[String], opposite: bool) -> Vec<Vec<ClaimOutcome>> {
     t.race(CALLERS, |caller, seen| {
         let mut batch: Vec<Claim> = urls.iter().map(|url| claim(url, &format!("item-{caller}"))).collect();
         if opposite && caller % 2 == 1 {
@@ -22,14 +22,15 @@ pub(super) async fn racing_claims_have_one_winner(mut t: Fixture<'_>) {
         let answers = race(&mut t, &urls, false).await;
         for (number, url) in urls.iter().enumerate() {
             let winners: Vec<usize> =
-                (0..CALLERS).filter(|caller| answers[*caller][number] == Claimed::Ours).collect();
+                (0..CALLERS).filter(|caller| answers[*caller][number] == ClaimOutcome::Granted).collect();
             let [winner] = winners[..] else {
                 panic!("{url} must have one owner of {CALLERS}, and has {winners:?}")
             };
-            for told in answers.iter().map(|answers| &answers[number]).filter(|told| **told != Claimed::Ours)
+            for told in
+                answers.iter().map(|answers| &answers[number]).filter(|told| **told != ClaimOutcome::Granted)
             {
                 let right =
-                    matches!(told, Claimed::Taken { owner, .. } if *owner == format!("item-{winner}"));
+                    matches!(told, ClaimOutcome::Taken { owner, .. } if *owner == format!("item-{winner}"));
                 assert!(right, "other claims of {url} are refused because of item-{winner}, not {told:?}");
             }
         }
@@ -41,7 +42,7 @@ pub(super) async fn batches_in_opposite_order_do_not_block_each_other(mut t: Fix
         let urls: Vec<String> =
             (0..200).map(|number| format!("https://a.example/{round}/{number}")).collect();
         let answers = race(&mut t, &urls, true).await;
-        let won = answers.iter().flatten().filter(|answer| **answer == Claimed::Ours).count();
+        let won = answers.iter().flatten().filter(|answer| **answer == ClaimOutcome::Granted).count();
         assert_eq!(won, urls.len(), "every URL has one owner");
     }
 }
@@ -57,7 +58,7 @@ struct ModelUrl {
 pub(super) async fn any_schedule_agrees_with_the_model(mut t: Fixture<'_>) {
     for seed in 0..6 {
         let dice = Jitter::seeded(seed);
-        let roll = |sides: u64| dice.number() % sides;
+        let roll = |sides: u64| dice.next_u64() % sides;
         let mut model: HashMap<String, ModelUrl> = HashMap::new();
         for step in 0..150 {
             let (url, owner) = (format!("https://{seed}.example/{}", roll(5)), format!("item-{}", roll(3)));
@@ -67,21 +68,25 @@ pub(super) async fn any_schedule_agrees_with_the_model(mut t: Fixture<'_>) {
                 0..=3 => {
                     let told = t.claim(&url, &owner).await;
                     let right = match (&known, &told) {
-                        (None, Claimed::Ours) => true,
-                        (Some(known), Claimed::Ours) => !known.seen && known.owner == owner,
-                        (Some(known), Claimed::Taken { owner: has, .. }) => {
+                        (None, ClaimOutcome::Granted) => true,
+                        (Some(known), ClaimOutcome::Granted) => !known.seen && known.owner == owner,
+                        (Some(known), ClaimOutcome::Taken { owner: has, .. }) => {
                             !known.seen && known.owner == *has && *has != owner
                         }
-                        (Some(known), Claimed::Seen { owner: has, .. }) => known.seen && known.owner == *has,
+                        (Some(known), ClaimOutcome::Seen { owner: has, .. }) => {
+                            known.seen && known.owner == *has
+                        }
                         (None, _) => false,
                     };
                     assert!(right, "seed {seed}, step {step}: {owner} claims {url} and is told {told:?}");
-                    if let (Some(known), Claimed::Taken { until, .. } | Claimed::Seen { until, .. }) =
-                        (&known, &told)
+                    if let (
+                        Some(known),
+                        ClaimOutcome::Taken { until, .. } | ClaimOutcome::Seen { until, .. },
+                    ) = (&known, &told)
                     {
                         t.about(*until, known.until, &format!("seed {seed}, step {step}: the end at {url}"));
                     }
-                    if told == Claimed::Ours {
+                    if told == ClaimOutcome::Granted {
                         model.insert(url, ModelUrl { owner, seen: false, until: now + TERM });
                     }
                 }

@@ -11,20 +11,20 @@ pub(super) async fn a_claim_may_pass_over_marks_of_an_age(mut t: Fixture<'_>) {
     let asks = |owner: &str, max_age| Claim { max_age, ..Claim::new(URL, owner) };
     for max_age in [Duration::MAX, TTL, MARGIN * 3] {
         let told = t.claims(&[asks("two", max_age)], TERM).await.remove(0);
-        let Claimed::Seen { at: Some(at), .. } = told else {
+        let ClaimOutcome::Seen { at: Some(at), .. } = told else {
             panic!("a mark younger than {max_age:?} is in the way, and the answer was {told:?}")
         };
         t.about(at, marked, "when it was marked");
     }
     let end = t.now() + TERM;
     let told = t.claims(&[asks("two", MARGIN)], TERM).await;
-    assert_eq!(told, [Claimed::Ours], "a mark older than the claim's greatest age is not in the way");
+    assert_eq!(told, [ClaimOutcome::Granted], "a mark older than the claim's greatest age is not in the way");
     t.taken(URL, "one", "two", end).await;
     let told = t.claims(&[asks("three", Duration::ZERO)], TERM).await.remove(0);
-    assert!(matches!(told, Claimed::Taken { .. }), "a claim of another is, whatever its age: {told:?}");
+    assert!(matches!(told, ClaimOutcome::Taken { .. }), "a claim of another is, whatever its age: {told:?}");
     t.mark(URL, "two", TTL).await;
     let told = t.claims(&[asks("three", Duration::ZERO)], TERM).await;
-    assert_eq!(told, [Claimed::Ours], "no mark is in the way of an age of nothing");
+    assert_eq!(told, [ClaimOutcome::Granted], "no mark is in the way of an age of nothing");
 }
 
 pub(super) async fn marking_twice_changes_nothing_else(t: Fixture<'_>) {
@@ -40,7 +40,7 @@ pub(super) async fn a_ttl_without_end_is_allowed(mut t: Fixture<'_>) {
     t.mark(URL, "one", Duration::MAX).await;
     t.pass(Duration::from_secs(10 * 365 * 86_400)).await;
     let told = t.claim(URL, "two").await;
-    assert!(matches!(told, Claimed::Seen { .. }), "it is never to be crawled again, and is {told:?}");
+    assert!(matches!(told, ClaimOutcome::Seen { .. }), "it is never to be crawled again, and is {told:?}");
     assert_eq!(t.sweep(10).await, 0, "its time is not over");
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn a_url_is_known_while_seen_or_claimed(mut t: Fixture<'_>) {
     t.mark(&urls[1], "one", TTL).await;
     t.ours(&urls[3], "one", "it is unknown").await;
     for _ in 0..2 {
-        let known = expect_ok(t.store.known(&urls).await, "asking what is known");
+        let known = expect_ok(t.store.contains(&urls).await, "asking what is known");
         assert_eq!(known, [false, true, false, true, true], "one answer per URL, in order: {urls:?}");
     }
     t.ours(&urls[2], "two", "asking changes nothing").await;
@@ -86,7 +86,7 @@ pub(super) async fn sweeping_takes_only_expired_records(mut t: Fixture<'_>) {
     t.mark("https://a.example/seen", "one", TTL).await;
     t.ours("https://a.example/claimed", "one", "it is unknown").await;
     let swept = t.sweep(100).await;
-    assert_eq!(swept, if t.harness.vanishes() { 0 } else { 2 }, "a note and a claim are over");
+    assert_eq!(swept, if t.harness.expires_by_itself() { 0 } else { 2 }, "a note and a claim are over");
     assert_eq!(t.sweep(100).await, 0, "nothing is left to sweep");
     t.seen("https://a.example/seen", "two", "one", again).await;
     t.taken("https://a.example/claimed", "two", "one", end).await;
@@ -102,6 +102,6 @@ pub(super) async fn sweeping_takes_no_more_than_asked(mut t: Fixture<'_>) {
     for most in [0, 2, 2, 2, 2] {
         swept.push(t.sweep(most).await);
     }
-    let expected = if t.harness.vanishes() { [0; 5] } else { [0, 2, 2, 1, 0] };
+    let expected = if t.harness.expires_by_itself() { [0; 5] } else { [0, 2, 2, 1, 0] };
     assert_eq!(swept, expected, "swept two at a time");
 }

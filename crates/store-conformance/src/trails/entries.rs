@@ -4,7 +4,7 @@ use super::fixture::*;
 
 pub(super) async fn every_field_comes_back(t: Fixture<'_>) {
     let mut entries: Vec<TrailEntry> =
-        (0..).zip(End::ALL).map(|(second, end)| entry("one", second, end)).collect();
+        (0..).zip(AttemptEnd::ALL).map(|(second, end)| entry("one", second, end)).collect();
     entries[1].subject = None;
     entries[2] = TrailEntry {
         item: "one".to_owned(),
@@ -12,7 +12,7 @@ pub(super) async fn every_field_comes_back(t: Fixture<'_>) {
         flow: "another flow".to_owned(),
         stage: "another stage".to_owned(),
         at: at(2),
-        end: End::Retried,
+        end: AttemptEnd::Retried,
         outcome: "in its own words".to_owned(),
         attempt: u32::MAX,
         took_ms: 5_000_000_000,
@@ -27,18 +27,22 @@ pub(super) async fn every_field_comes_back(t: Fixture<'_>) {
 
 pub(super) async fn notes_and_errors_are_kept_apart_and_replays_are_counted(t: Fixture<'_>) {
     let entries = [
-        TrailEntry { error: Some("it broke".to_owned()), ..entry("one", 1, End::Dead) },
-        TrailEntry { replays: 1, note: Some("after it broke".to_owned()), ..entry("one", 2, End::Replayed) },
-        TrailEntry { replays: 1, note: Some("3 links".to_owned()), ..entry("one", 3, End::Done) },
+        TrailEntry { error: Some("it broke".to_owned()), ..entry("one", 1, AttemptEnd::Dead) },
+        TrailEntry {
+            replays: 1,
+            note: Some("after it broke".to_owned()),
+            ..entry("one", 2, AttemptEnd::Replayed)
+        },
+        TrailEntry { replays: 1, note: Some("3 links".to_owned()), ..entry("one", 3, AttemptEnd::Done) },
         // Whatever is said of a success is recorded as it is said.
-        TrailEntry { replays: 1, error: Some("odd".to_owned()), ..entry("one", 4, End::Done) },
+        TrailEntry { replays: 1, error: Some("odd".to_owned()), ..entry("one", 4, AttemptEnd::Done) },
     ];
     t.record(&entries).await;
     assert_eq!(t.of_item("one").await, entries, "what went well is in no error");
 }
 
 pub(super) async fn an_unknown_item_has_no_trail(t: Fixture<'_>) {
-    t.record(&[entry("one", 0, End::Passed)]).await;
+    t.record(&[entry("one", 0, AttemptEnd::Passed)]).await;
     assert_eq!(t.of_item("two").await, [], "nothing happened to it");
     assert_eq!(t.of_subject("two", 10).await, [[]; 0], "no item is about it");
     assert_eq!(t.of_subject("one", 10).await, [[]; 0], "an item is not its subject");
@@ -52,14 +56,15 @@ pub(super) async fn an_empty_batch_adds_nothing(t: Fixture<'_>) {
 }
 
 pub(super) async fn a_trail_is_in_order_of_time(t: Fixture<'_>) {
-    let [first, second, third] = [1, 2, 3].map(|second| entry("one", second, End::Retried));
+    let [first, second, third] = [1, 2, 3].map(|second| entry("one", second, AttemptEnd::Retried));
     t.record(&[third.clone(), first.clone()]).await;
     t.record(from_ref(&second)).await;
     assert_eq!(t.of_item("one").await, [first, second, third], "oldest first, however they came");
 }
 
 pub(super) async fn entries_of_one_time_are_in_the_order_they_were_added(t: Fixture<'_>) {
-    let named = |outcome: &str| TrailEntry { outcome: outcome.to_owned(), ..entry("one", 5, End::Passed) };
+    let named =
+        |outcome: &str| TrailEntry { outcome: outcome.to_owned(), ..entry("one", 5, AttemptEnd::Passed) };
     let entries = ["z", "a", "m", "b", "y"].map(named);
     t.record(&entries[..2]).await;
     t.record(&entries[2..]).await;
@@ -70,7 +75,7 @@ pub(super) async fn entries_of_one_time_are_in_the_order_they_were_added(t: Fixt
 
 pub(super) async fn trails_of_items_are_apart(t: Fixture<'_>) {
     let items = ["item", "Item", "item ", "item%", "item_", "items", "\u{ef}tem"];
-    let entries = items.map(|item| entry(item, 1, End::Passed));
+    let entries = items.map(|item| entry(item, 1, AttemptEnd::Passed));
     t.record(&entries).await;
     for (item, entry) in items.iter().zip(entries) {
         assert_eq!(t.of_item(item).await, [entry], "`{item}` is one item");
@@ -81,10 +86,10 @@ pub(super) async fn trails_of_items_are_apart(t: Fixture<'_>) {
 pub(super) async fn a_subject_has_the_whole_trails_of_its_items(t: Fixture<'_>) {
     let about = |subject: Option<&str>, second| TrailEntry {
         subject: subject.map(str::to_owned),
-        ..entry("one", second, End::Passed)
+        ..entry("one", second, AttemptEnd::Passed)
     };
     let one = [about(None, 1), about(Some("here"), 2), about(Some("there"), 3), about(Some("here"), 4)];
-    let two = TrailEntry { subject: Some("there".to_owned()), ..entry("two", 9, End::Passed) };
+    let two = TrailEntry { subject: Some("there".to_owned()), ..entry("two", 9, AttemptEnd::Passed) };
     t.record(&one).await;
     t.record(from_ref(&two)).await;
     let here = t.of_subject("here", 10).await;
@@ -96,9 +101,9 @@ pub(super) async fn a_subject_has_the_whole_trails_of_its_items(t: Fixture<'_>) 
 pub(super) async fn the_item_with_the_latest_entry_comes_first(t: Fixture<'_>) {
     let about = |item: &str, second| TrailEntry {
         subject: Some("here".to_owned()),
-        ..entry(item, second, End::Passed)
+        ..entry(item, second, AttemptEnd::Passed)
     };
-    let elsewhere = TrailEntry { subject: None, ..entry("b", 9, End::Done) };
+    let elsewhere = TrailEntry { subject: None, ..entry("b", 9, AttemptEnd::Done) };
     t.record(&[about("a", 5), about("b", 1), about("c", 7), elsewhere, about("a", 2)]).await;
     let items: Vec<String> =
         t.of_subject("here", 10).await.iter().map(|trail| trail[0].item.clone()).collect();
@@ -112,7 +117,7 @@ pub(super) async fn a_subject_shows_no_more_items_than_asked(t: Fixture<'_>) {
             let item = format!("item-{number}");
             let at = number * 10 + second;
             let subject = Some("here".to_owned());
-            entries.push(TrailEntry { subject, ..entry(&item, at, End::Passed) });
+            entries.push(TrailEntry { subject, ..entry(&item, at, AttemptEnd::Passed) });
         }
     }
     t.record(&entries).await;
@@ -134,13 +139,16 @@ pub(super) async fn odd_texts_come_back(t: Fixture<'_>) {
             worker: text.clone(),
             note: Some(text.clone()),
             error: Some(text.clone()),
-            ..entry(&format!("item-{number}"), 1, End::Retried)
+            ..entry(&format!("item-{number}"), 1, AttemptEnd::Retried)
         };
         t.record(from_ref(&odd)).await;
         assert_eq!(t.of_item(&odd.item).await, [odd], "{text:?} as it was recorded");
     }
     for url in odd_urls() {
-        let odd = TrailEntry { subject: Some(url.clone()), ..entry(&format!("about {url}"), 1, End::Passed) };
+        let odd = TrailEntry {
+            subject: Some(url.clone()),
+            ..entry(&format!("about {url}"), 1, AttemptEnd::Passed)
+        };
         t.record(from_ref(&odd)).await;
         assert_eq!(t.of_item(&odd.item).await, from_ref(&odd), "the trail of an odd item");
         assert_eq!(t.of_subject(&url, 10).await, [[odd]], "the trail of {url:.80}, and no other");
@@ -153,9 +161,9 @@ pub(super) async fn a_nul_does_not_fail_the_call(t: Fixture<'_>) {
         error: Some(WITH_NUL.to_owned()),
         outcome: WITH_NUL.to_owned(),
         worker: WITH_NUL.to_owned(),
-        ..entry("one", 1, End::Retried)
+        ..entry("one", 1, AttemptEnd::Retried)
     };
-    t.record(&[odd, entry("two", 2, End::Passed)]).await;
+    t.record(&[odd, entry("two", 2, AttemptEnd::Passed)]).await;
     let kept = t.of_item("one").await;
     assert_eq!(kept.len(), 1, "the entry is kept");
     let error = kept[0].error.clone().unwrap_or_default();
@@ -165,7 +173,7 @@ pub(super) async fn a_nul_does_not_fail_the_call(t: Fixture<'_>) {
 
 pub(super) async fn a_large_batch_is_kept(t: Fixture<'_>) {
     let entries: Vec<TrailEntry> =
-        (0..7000).map(|number| entry(&format!("item-{}", number % 7), number, End::Passed)).collect();
+        (0..7000).map(|number| entry(&format!("item-{}", number % 7), number, AttemptEnd::Passed)).collect();
     t.record(&entries).await;
     for number in 0..7 {
         let item = format!("item-{number}");

@@ -3,8 +3,8 @@
 use super::fixture::*;
 
 pub(super) async fn retention_removes_only_older_entries(t: Fixture<'_>) {
-    let late = entry("one", 5, End::Passed);
-    t.record(&[entry("one", 4, End::Passed), late.clone(), entry("two", 3, End::Done)]).await;
+    let late = entry("one", 5, AttemptEnd::Passed);
+    t.record(&[entry("one", 4, AttemptEnd::Passed), late.clone(), entry("two", 3, AttemptEnd::Done)]).await;
     assert_eq!(t.expire(5, 100).await, 2, "two are from before");
     assert_eq!(t.of_item("one").await, from_ref(&late), "an entry of that very time stays");
     assert_eq!(t.of_item("two").await, [], "nothing is left of it");
@@ -15,7 +15,7 @@ pub(super) async fn retention_removes_only_older_entries(t: Fixture<'_>) {
 
 pub(super) async fn retention_removes_no_more_than_asked_oldest_first(t: Fixture<'_>) {
     for second in [3, 1, 4, 0, 2] {
-        t.record(&[entry("one", second, End::Retried)]).await;
+        t.record(&[entry("one", second, AttemptEnd::Retried)]).await;
     }
     assert_eq!(t.expire(9, 0).await, 0, "none was asked for");
     for (left, gone) in [(3, 2), (1, 2), (0, 1), (0, 0)] {
@@ -27,8 +27,12 @@ pub(super) async fn retention_removes_no_more_than_asked_oldest_first(t: Fixture
 }
 
 pub(super) async fn an_expired_trail_is_not_open(t: Fixture<'_>) {
-    t.record(&[entry("one", 1, End::Passed), entry("two", 1, End::Dead), entry("two", 9, End::Replayed)])
-        .await;
+    t.record(&[
+        entry("one", 1, AttemptEnd::Passed),
+        entry("two", 1, AttemptEnd::Dead),
+        entry("two", 9, AttemptEnd::Replayed),
+    ])
+    .await;
     assert_eq!(t.open_items(10).await, ["one", "two"], "both are under way");
     t.expire(5, 100).await;
     assert_eq!(t.open_items(10).await, ["two"], "nothing is known of the other any more");
@@ -36,8 +40,12 @@ pub(super) async fn an_expired_trail_is_not_open(t: Fixture<'_>) {
 
 pub(super) async fn expiring_in_parts_opens_nothing(t: Fixture<'_>) {
     for item in ["a", "b", "c"] {
-        t.record(&[entry(item, 3, End::Done), entry(item, 2, End::Passed), entry(item, 1, End::Retried)])
-            .await;
+        t.record(&[
+            entry(item, 3, AttemptEnd::Done),
+            entry(item, 2, AttemptEnd::Passed),
+            entry(item, 1, AttemptEnd::Retried),
+        ])
+        .await;
     }
     for left in (0..9).rev() {
         assert_eq!(t.expire(9, 1).await, 1, "one at a time");

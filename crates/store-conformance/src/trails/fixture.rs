@@ -5,7 +5,7 @@ pub(super) use crate::prelude::*;
 pub(super) use crawlway_store::trails::*;
 
 /// An entry of this item at this second.
-pub(super) fn entry(item: &str, second: u64, end: End) -> TrailEntry {
+pub(super) fn entry(item: &str, second: u64, end: AttemptEnd) -> TrailEntry {
     TrailEntry {
         item: item.to_owned(),
         subject: Some(format!("https://{item}.example/")),
@@ -25,7 +25,7 @@ pub(super) fn entry(item: &str, second: u64, end: End) -> TrailEntry {
 
 impl Fixture<'_> {
     pub(super) async fn record(&self, entries: &[TrailEntry]) {
-        expect_ok(self.store.record(entries).await, "recording");
+        expect_ok(self.store.append(entries).await, "recording");
     }
 
     pub(super) async fn of_item(&self, item: &str) -> Vec<TrailEntry> {
@@ -37,7 +37,7 @@ impl Fixture<'_> {
     }
 
     pub(super) async fn open_items(&self, most: usize) -> Vec<String> {
-        expect_ok(self.store.open(most).await, "asking what is open")
+        expect_ok(self.store.open_items(most).await, "asking what is open")
     }
 
     pub(super) async fn expire(&self, second: u64, most: usize) -> u64 {

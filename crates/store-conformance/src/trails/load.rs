@@ -4,17 +4,21 @@ use super::fixture::*;
 
 pub(super) async fn handles_share_their_state(mut t: Fixture<'_>) {
     let second = t.another_handle().await;
-    let entries = [entry("one", 1, End::Passed), entry("one", 2, End::Retried)];
+    let entries = [entry("one", 1, AttemptEnd::Passed), entry("one", 2, AttemptEnd::Retried)];
     t.record(&entries[..1]).await;
-    expect_ok(second.record(&entries[1..]).await, "recording elsewhere");
+    expect_ok(second.append(&entries[1..]).await, "recording elsewhere");
     assert_eq!(t.of_item("one").await, entries, "the trail here");
     let there = expect_ok(second.of_item("one").await, "reading elsewhere");
     assert_eq!(there, entries, "the trail there");
-    assert_eq!(expect_ok(second.open(10).await, "asking elsewhere"), ["one"], "open there too");
+    assert_eq!(expect_ok(second.open_items(10).await, "asking elsewhere"), ["one"], "open there too");
 }
 
 pub(super) async fn entries_survive_a_reopening(mut t: Fixture<'_>) {
-    let entries = [entry("one", 1, End::Passed), entry("one", 1, End::Retried), entry("one", 1, End::Waited)];
+    let entries = [
+        entry("one", 1, AttemptEnd::Passed),
+        entry("one", 1, AttemptEnd::Retried),
+        entry("one", 1, AttemptEnd::Waited),
+    ];
     t.record(&entries[..2]).await;
     t = t.reopened().await;
     t.record(&entries[2..]).await;
@@ -27,8 +31,8 @@ pub(super) async fn racing_writers_lose_nothing(mut t: Fixture<'_>) {
     const EACH: u64 = 25;
     t.race(WRITERS, |writer, trails| async move {
         for second in 0..EACH {
-            let own = entry(&format!("item-{writer}"), second, End::Retried);
-            expect_ok(trails.record(&[own, entry("all", second, End::Passed)]).await, "recording");
+            let own = entry(&format!("item-{writer}"), second, AttemptEnd::Retried);
+            expect_ok(trails.append(&[own, entry("all", second, AttemptEnd::Passed)]).await, "recording");
         }
     })
     .await;

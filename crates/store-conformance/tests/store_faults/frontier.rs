@@ -28,17 +28,17 @@ faulty! { Frontier {
         rename_crawl(id: &CrawlId, to: &CrawlId) -> Answer<bool>;
         delete_crawl(id: &CrawlId) -> Answer<bool>;
         reopen(id: &CrawlId, which: &Reopen) -> Answer<u64>;
-        due() -> Answer<Option<Timestamp>>;
-        take_back() -> Answer<u64>;
-        insist(crawl: &CrawlId, url: &str) -> Answer<bool>;
+        next_due() -> Answer<Option<Timestamp>>;
+        reclaim_all() -> Answer<u64>;
+        recrawl_ignoring_canonical(crawl: &CrawlId, url: &str) -> Answer<bool>;
         find(url: &str) -> Answer<Vec<Entry>>;
         links(url: &str) -> Answer<Option<String>>;
-        pages(crawl: &CrawlId, after: u64, most: usize) -> Answer<Vec<PageLinks>>;
+        page_links(crawl: &CrawlId, after: u64, most: usize) -> Answer<Vec<PageLinks>>;
         entries(crawl: &CrawlId, filter: &EntryFilter, after: Option<u64>, most: usize) -> Answer<Entries>;
-        left_out_for(crawl: &CrawlId, url: &str, most: usize) -> Answer<Vec<Entry>>;
+        canonicalized_to(crawl: &CrawlId, url: &str, most: usize) -> Answer<Vec<Entry>>;
         dead(crawl: Option<&CrawlId>, after: Option<&str>, most: usize) -> Answer<DeadUrls>;
         replay(items: &[String]) -> Answer<Vec<bool>>;
-        drop_dead(items: &[String]) -> Answer<Vec<bool>>;
+        drop_dead_letters(items: &[String]) -> Answer<Vec<bool>>;
     }
 
     fn policy(&self) -> FrontierPolicy {
@@ -52,15 +52,15 @@ faulty! { Frontier {
         self.store.set_state(id, state).await
     }
 
-    async fn set_terms(&self, id: &CrawlId, terms: &NewTerms) -> Answer<Option<Crawl>> {
+    async fn update_settings(&self, id: &CrawlId, terms: &NewSettings) -> Answer<Option<Crawl>> {
         let mut terms = terms.clone();
         if self.fault == AnyRevisionWill {
-            terms.replaces = self.store.crawl(id).await?.map_or(terms.replaces, |crawl| crawl.revision);
+            terms.expected_revision = self.store.crawl(id).await?.map_or(terms.expected_revision, |crawl| crawl.revision);
         }
-        self.store.set_terms(id, &terms).await
+        self.store.update_settings(id, &terms).await
     }
 
-    async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Answer<Vec<Added>> {
+    async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Answer<Vec<AddOutcome>> {
         let mut urls = urls.to_vec();
         for url in &mut urls {
             match self.fault {
@@ -72,21 +72,21 @@ faulty! { Frontier {
         self.store.add(crawl, &urls).await
     }
 
-    async fn next(&self, max: usize, per_host: u32) -> Answer<Vec<Taken>> {
+    async fn claim_next(&self, max: usize, per_host: u32) -> Answer<Vec<ClaimedUrl>> {
         let max = max + usize::from(self.fault == OneMoreThanAsked);
-        self.store.next(max, per_host + u32::from(self.fault == OneMorePerHost)).await
+        self.store.claim_next(max, per_host + u32::from(self.fault == OneMorePerHost)).await
     }
 
-    async fn settle(&self, endings: &[(Receipt, Ending)]) -> Answer<Vec<Option<SettledAs>>> {
+    async fn settle(&self, endings: &[(Receipt, UrlVerdict)]) -> Answer<Vec<Option<UrlSettleOutcome>>> {
         let mut endings = endings.to_vec();
         for (_, ending) in &mut endings {
             match (self.fault, &mut *ending) {
-                (RestIsIgnored, Ending::Done { rest, .. }) => *rest = Duration::ZERO,
-                (RetryAtOnce, Ending::Retry { after, .. }) => *after = Duration::ZERO,
-                (DropsValidators, Ending::Done { facts, .. }) => facts.validators = Validators::default(),
-                (DeferralCounts, Ending::Defer { .. }) => {
+                (RestIsIgnored, UrlVerdict::Done { host_delay: rest, .. }) => *rest = Duration::ZERO,
+                (RetryAtOnce, UrlVerdict::Retry { after, .. }) => *after = Duration::ZERO,
+                (DropsValidators, UrlVerdict::Done { facts, .. }) => facts.validators = Validators::default(),
+                (DeferralCounts, UrlVerdict::Defer { .. }) => {
                     let (after, rest) = (Duration::ZERO, Duration::ZERO);
-                    *ending = Ending::Retry { after, error: "deferred".to_owned(), rest };
+                    *ending = UrlVerdict::Retry { after, error: "deferred".to_owned(), host_delay: rest };
                 }
                 _ => {}
             }
@@ -99,8 +99,8 @@ faulty! { Frontier {
         Ok(held.into_iter().map(|held| held || self.fault == LeaseIsNeverLost).collect())
     }
 
-    async fn alone(&self, receipt: Receipt) -> Answer<bool> {
-        if self.fault == AloneIsIgnored { Ok(true) } else { self.store.alone(receipt).await }
+    async fn mark_solo(&self, receipt: Receipt) -> Answer<bool> {
+        if self.fault == AloneIsIgnored { Ok(true) } else { self.store.mark_solo(receipt).await }
     }
 }
 

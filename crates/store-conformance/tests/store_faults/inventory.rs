@@ -16,16 +16,16 @@ enum Fault {
 use Fault::*;
 
 faulty! { UrlRecords {
-        get(id: RecordId) -> Answer<Option<Record>>;
-        counts() -> Answer<Counts>;
+        get(id: RecordId) -> Answer<Option<InventoryRecord>>;
+        counts() -> Answer<StatusCounts>;
         ready() -> Answer<()>;
     }
 
-    async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Answer<()> {
+    async fn mark_queued(&self, requests: &[RecordRequest], now: Timestamp) -> Answer<()> {
         if self.fault == QueueingDoesNothing { Ok(()) } else { self.store.mark_queued(requests, now).await }
     }
 
-    async fn begin(&self, request: &Request, now: Timestamp) -> Answer<Begun> {
+    async fn begin(&self, request: &RecordRequest, now: Timestamp) -> Answer<BeginOutcome> {
         let mut request = request.clone();
         if self.fault == LastDeliveredIsNewest {
             request.requested_at = now;
@@ -33,21 +33,21 @@ faulty! { UrlRecords {
         self.store.begin(&request, now).await
     }
 
-    async fn complete(&self, attempt: &Attempt, fetched: &Fetched, now: Timestamp) -> Answer<Ended> {
+    async fn complete(&self, attempt: &Attempt, fetched: &FetchedContent, now: Timestamp) -> Answer<EndOutcome> {
         let mut fetched = fetched.clone();
         if self.fault == DropsCookies {
             fetched.cookies = None;
         }
         let ended = self.store.complete(attempt, &fetched, now).await?;
-        let counted = Ended::As { status: Status::Completed, retry_count: 0 };
-        Ok(if self.fault == OvertakenIsCounted && ended == Ended::Overtaken { counted } else { ended })
+        let counted = EndOutcome::Recorded { status: RecordStatus::Completed, retry_count: 0 };
+        Ok(if self.fault == OvertakenIsCounted && ended == EndOutcome::Fenced { counted } else { ended })
     }
 
-    async fn fail(&self, attempt: &Attempt, error: &str, most: u32, now: Timestamp) -> Answer<Ended> {
+    async fn fail(&self, attempt: &Attempt, error: &str, most: u32, now: Timestamp) -> Answer<EndOutcome> {
         self.store.fail(attempt, error, if self.fault == FirstFailureIsLast { 1 } else { most }, now).await
     }
 
-    async fn list(&self, wanted: &Wanted) -> Answer<Listed> {
+    async fn list(&self, wanted: &RecordQuery) -> Answer<RecordPage> {
         let mut wanted = wanted.clone();
         match self.fault {
             ListsOneMore => wanted.limit += 1,

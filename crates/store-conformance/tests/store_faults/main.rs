@@ -3,16 +3,16 @@
 //! For single cases there is `cargo mutants`; see CONTRIBUTING.md.
 
 mod frontier;
-mod gate;
 mod inventory;
 mod pages;
+mod rate_limiter;
 mod seen;
 mod trails;
 
 use crawlway_clock::{Clock, ManualClock};
 use crawlway_store::{Frontier, FrontierPolicy, SeenUrls, StoreError, Timestamp, Trails, UrlRecords};
 use crawlway_store_conformance::{Backend, Contract, Harness};
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use std::sync::Arc;
 
 type Answer<T> = Result<T, StoreError>;
@@ -50,7 +50,7 @@ impl<C: ?Sized, H: Backend> Backend for Broken<C, H> {
         self.inner.clock()
     }
 
-    fn many_groups(&self) -> usize {
+    fn max_groups(&self) -> usize {
         100
     }
 }
@@ -108,7 +108,7 @@ impl Sqlite {
 
     async fn open(&self) -> Arc<SqlStore> {
         let (policy, clock) = (self.policy, Clock::Manual(self.clock.clone()));
-        let place = Place::Sqlite(self.folder.path().join("store.db"));
+        let place = Database::Sqlite(self.folder.path().join("store.db"));
         let options = SqlOptions { policy, clock, connections: 4, ..SqlOptions::new(place) };
         Arc::new(SqlStore::open(options).await.expect("the store opens"))
     }

@@ -1,7 +1,7 @@
 //! Faults of a page index, as a store and as a search.
 
 use super::{Answer, faulty, finds};
-use crawlway_search_index::{Options, TantivyIndex};
+use crawlway_search_index::{IndexOptions, TantivyIndex};
 use crawlway_store::{Timestamp, pages::*};
 use crawlway_store_conformance::{Backend, Harness};
 use std::sync::Arc;
@@ -34,14 +34,14 @@ impl Backend for Directory {}
 #[async_trait::async_trait]
 impl Harness<dyn PageIndex> for Directory {
     async fn fresh(&mut self, (): ()) -> Arc<dyn PageIndex> {
-        Arc::new(TantivyIndex::open(self.0.path(), Options::default()).expect("it opens"))
+        Arc::new(TantivyIndex::open(self.0.path(), IndexOptions::default()).expect("it opens"))
     }
 }
 
 faulty! { PageIndex {
         get(url: &str) -> Answer<Option<IndexedPage>>;
         count() -> Answer<u64>;
-        matching(query: &Query, after: Option<&str>, most: usize) -> Answer<Vec<IndexedPage>>;
+        scan_matching(query: &Query, after: Option<&str>, most: usize) -> Answer<Vec<IndexedPage>>;
         close() -> Answer<()>;
     }
 
@@ -67,10 +67,10 @@ faulty! { PageIndex {
         Ok(if self.fault == RemovedIsCounted { urls.len() as u64 } else { removed })
     }
 
-    async fn search(&self, search: &Search) -> Result<Results, SearchError> {
+    async fn search(&self, search: &SearchRequest) -> Result<SearchResults, SearchError> {
         let mut search = search.clone();
         match self.fault {
-            NeverFolds => search.fold = false,
+            NeverFolds => search.collapse_duplicates = false,
             OffsetIsIgnored => search.offset = 0,
             PhrasesAreWords => search.query = search.query.replace('"', " "),
             _ => {}
@@ -98,7 +98,7 @@ mod as_a_store {
 mod as_a_search {
     use super::*;
 
-    finds! { finding on dyn PageIndex, Directory::new();
+    finds! { search on dyn PageIndex, Directory::new();
         NeverFolds: parts::near_duplicates_are_folded_alike_in_every_part;
         WorstFirst: queries::a_word_counts_more_in_the_title_and_when_it_is_rare;
         PhrasesAreWords: queries::words_phrases_operators_and_titles;

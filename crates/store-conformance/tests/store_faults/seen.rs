@@ -17,11 +17,11 @@ enum Fault {
 use Fault::*;
 
 faulty! { SeenUrls {
-        known(urls: &[String]) -> Answer<Vec<bool>>;
+        contains(urls: &[String]) -> Answer<Vec<bool>>;
         forget(urls: &[String]) -> Answer<u64>;
     }
 
-    async fn claim(&self, claims: &[Claim], term: Duration) -> Answer<Vec<Claimed>> {
+    async fn claim(&self, claims: &[Claim], term: Duration) -> Answer<Vec<ClaimOutcome>> {
         let mut claims = claims.to_vec();
         for claim in &mut claims {
             match self.fault {
@@ -34,7 +34,7 @@ faulty! { SeenUrls {
         self.store.claim(&claims, term * (1 + u32::from(self.fault == TermIsTwiceAsLong))).await
     }
 
-    async fn mark(&self, seen: &[Seen]) -> Answer<()> {
+    async fn mark(&self, seen: &[SeenUrl]) -> Answer<()> {
         let mut seen = seen.to_vec();
         if self.fault == NotesEndAtOnce {
             seen.iter_mut().for_each(|seen| seen.ttl = Duration::ZERO);
@@ -50,8 +50,8 @@ faulty! { SeenUrls {
         self.store.release(claims).await
     }
 
-    async fn sweep(&self, most: usize) -> Answer<u64> {
-        self.store.sweep(if self.fault == SweepsWithoutLimit { 1000 } else { most }).await
+    async fn purge_expired(&self, most: usize) -> Answer<u64> {
+        self.store.purge_expired(if self.fault == SweepsWithoutLimit { 1000 } else { most }).await
     }
 }
 

@@ -16,16 +16,16 @@ use Fault::*;
 
 faulty! { Trails {}
 
-    async fn record(&self, entries: &[TrailEntry]) -> Answer<()> {
+    async fn append(&self, entries: &[TrailEntry]) -> Answer<()> {
         let mut entries = entries.to_vec();
         for entry in &mut entries {
             match (self.fault, entry.end) {
                 (DropsErrors, _) => entry.error = None,
-                (DeadIsOpen, End::Dead) => entry.end = End::Retried,
+                (DeadIsOpen, AttemptEnd::Dead) => entry.end = AttemptEnd::Retried,
                 _ => {}
             }
         }
-        self.store.record(&entries).await
+        self.store.append(&entries).await
     }
 
     async fn of_item(&self, item: &str) -> Answer<Vec<TrailEntry>> {
@@ -40,8 +40,8 @@ faulty! { Trails {}
         self.store.of_subject(subject, if self.fault == OneTrailPerSubject { most.min(1) } else { most }).await
     }
 
-    async fn open(&self, most: usize) -> Answer<Vec<String>> {
-        let mut open = self.store.open(most).await?;
+    async fn open_items(&self, most: usize) -> Answer<Vec<String>> {
+        let mut open = self.store.open_items(most).await?;
         if self.fault == OpenInReverse {
             open.reverse();
         }

@@ -5,7 +5,7 @@
 //! whenever its length has doubled.
 
 use super::{failures::FailureRecord, persistence::unavailable, warning::WriteWarning};
-use crawlway_store::{GateError, Group, Timestamp};
+use crawlway_store::{Group, RateLimiterError, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
@@ -47,7 +47,7 @@ struct Line {
 
 impl FailureLog {
     /// Opens and compacts the log. Failures that ended more than the TTL ago are dropped.
-    pub(super) fn open(directory: &Path, now: Timestamp, ttl: Duration) -> Result<Self, GateError> {
+    pub(super) fn open(directory: &Path, now: Timestamp, ttl: Duration) -> Result<Self, RateLimiterError> {
         let path = directory.join(FILE);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,

@@ -1,8 +1,8 @@
 //! Failures of a group in a row, with its back-off and circuit breaker.
 
 use crawlway_store::{
-    Policy, Timestamp, Why,
-    gate::{Jitter, Outcome},
+    RateLimitPolicy, Timestamp, WaitReason,
+    rate_limiter::{Jitter, RequestOutcome},
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -41,9 +41,9 @@ impl Failures {
 
     /// Failures stored by an earlier process, within the bounds of this policy, since the clock or the policy may have
     /// changed.
-    pub(super) fn restored(record: FailureRecord, now: Timestamp, policy: &Policy) -> Self {
-        let max_delay = policy.back_off.most.max(policy.longest_retry_after);
-        let max_delay = policy.breaker.map_or(max_delay, |breaker| max_delay.max(breaker.most));
+    pub(super) fn restored(record: FailureRecord, now: Timestamp, policy: &RateLimitPolicy) -> Self {
+        let max_delay = policy.backoff.max.max(policy.max_retry_after);
+        let max_delay = policy.breaker.map_or(max_delay, |breaker| max_delay.max(breaker.max));
         let record = FailureRecord {
             blocks: record.blocks,
             since: record.since.min(now),
@@ -67,11 +67,11 @@ impl Failures {
     }
 
     /// Why requests have to wait, if it is because of failures.
-    pub(super) fn why(&self, now: Timestamp) -> Option<Why> {
+    pub(super) fn why(&self, now: Timestamp) -> Option<WaitReason> {
         if self.is_open() {
-            return Some(Why::Open);
+            return Some(WaitReason::CircuitOpen);
         }
-        (self.record.until > now).then_some(Why::BackOff)
+        (self.record.until > now).then_some(WaitReason::Backoff)
     }
 
     /// Whether a request started before the last counted failure, so that its outcome is ignored.
@@ -82,23 +82,23 @@ impl Failures {
     /// Counts a failure of a request that started at this time.
     pub(super) fn failed(
         &mut self,
-        outcome: Outcome,
+        outcome: RequestOutcome,
         started: Timestamp,
         now: Timestamp,
-        policy: &Policy,
+        policy: &RateLimitPolicy,
         jitter: &Jitter,
     ) {
-        if let Outcome::Blocked { retry_after: Some(asked) } = outcome {
-            self.record.until = self.record.until.max(now + asked.min(policy.longest_retry_after));
+        if let RequestOutcome::Blocked { retry_after: Some(asked) } = outcome {
+            self.record.until = self.record.until.max(now + asked.min(policy.max_retry_after));
         }
         if self.predates_last_failure(started) {
             return;
         }
         self.record.blocks = self.record.blocks.saturating_add(1);
         self.record.since = now;
-        self.record.until = self.record.until.max(now + policy.back_off.delay(self.record.blocks, jitter));
+        self.record.until = self.record.until.max(now + policy.backoff.delay(self.record.blocks, jitter));
         if let Some(breaker) = policy.breaker
-            && self.record.blocks >= breaker.failures
+            && self.record.blocks >= breaker.failure_threshold
         {
             self.record.openings = self.record.openings.saturating_add(1);
             self.record.until = self.record.until.max(now + breaker.delay(self.record.openings));

@@ -6,8 +6,8 @@ use super::{
     slots::Slots,
 };
 use crawlway_store::{
-    Limits, Outcome, Policy, Ticket, Timestamp, Why,
-    gate::{Jitter, LatencyEstimate},
+    RateLimitPolicy, RateLimits, RequestOutcome, Ticket, Timestamp, WaitReason,
+    rate_limiter::{Jitter, LatencyEstimate},
 };
 use std::{collections::VecDeque, time::Duration};
 
@@ -21,7 +21,7 @@ const MIN_REMAINING: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Granted { until: Timestamp },
-    NotBefore { at: Timestamp, why: Why },
+    NotBefore { at: Timestamp, why: WaitReason },
 }
 
 /// State of one group, kept small since there may be millions.
@@ -70,17 +70,17 @@ impl GroupState {
     pub(super) fn reserve(
         &mut self,
         ticket: Ticket,
-        limits: &Limits,
+        limits: &RateLimits,
         id: u64,
         now: Timestamp,
-        policy: &Policy,
+        policy: &RateLimitPolicy,
         jitter: &Jitter,
     ) -> Decision {
         let now = self.catch_up(now, policy);
-        self.min_delay = self.min_delay.max(limits.gap);
+        self.min_delay = self.min_delay.max(limits.min_delay);
         let (free, why) = self.earliest(limits, now, policy);
         let interval = limits.slot_interval(self.latency(policy));
-        let mean = self.latency.map_or(policy.first_guess, LatencyEstimate::mean).min(policy.lease);
+        let mean = self.latency.map_or(policy.initial_latency, LatencyEstimate::mean).min(policy.lease);
         let slot = self.slots.as_ref().and_then(|slots| slots.time_of(ticket));
         let at = match slot {
             Some(_) if self.is_first(ticket) && free <= now => now,
@@ -95,10 +95,10 @@ impl GroupState {
             Some(slot) if slot == at => {}
             // Slots are further apart than the mean latency requires; that reserve is used up first.
             Some(_) => slots.postpone(ticket, at, limits.slot_interval(mean)),
-            None if slots.len() >= policy.longest_line => {
+            None if slots.len() >= policy.max_slots => {
                 // Callers without a slot are spread over the time that the existing slots take.
                 let spread = jitter.up_to(at.since(now));
-                return Decision::NotBefore { at: at + spread, why: Why::Crowded };
+                return Decision::NotBefore { at: at + spread, why: WaitReason::Overloaded };
             }
             None => slots.add(ticket, at),
         }
@@ -106,7 +106,7 @@ impl GroupState {
     }
 
     /// Cancels a slot.
-    pub(super) fn cancel(&mut self, ticket: Ticket, now: Timestamp, policy: &Policy) {
+    pub(super) fn cancel(&mut self, ticket: Ticket, now: Timestamp, policy: &RateLimitPolicy) {
         self.catch_up(now, policy);
         if let Some(slots) = &mut self.slots {
             slots.remove(ticket);
@@ -117,9 +117,9 @@ impl GroupState {
     pub(super) fn finish(
         &mut self,
         id: u64,
-        outcome: Outcome,
+        outcome: RequestOutcome,
         now: Timestamp,
-        policy: &Policy,
+        policy: &RateLimitPolicy,
         jitter: &Jitter,
     ) -> bool {
         let now = self.catch_up(now, policy);
@@ -127,7 +127,7 @@ impl GroupState {
         let Some(request) = self.in_flight.remove(index) else { return false };
         self.ended(now);
         match outcome {
-            Outcome::Success => {
+            RequestOutcome::Success => {
                 let latency = now.since(request.started);
                 self.latency = Some(match self.latency {
                     Some(estimate) => estimate.update(latency),
@@ -135,20 +135,20 @@ impl GroupState {
                 });
                 self.failures.take_if(|failures| !failures.predates_last_failure(request.started));
             }
-            Outcome::Blocked { .. } | Outcome::Failed => {
+            RequestOutcome::Blocked { .. } | RequestOutcome::Failed => {
                 let failures = self.failures.get_or_insert_with(|| Box::new(Failures::new(now)));
                 failures.failed(outcome, request.started, now, policy, jitter);
                 if let Some(slots) = &mut self.slots {
                     slots.delay_until(now, failures.until());
                 }
             }
-            Outcome::Neutral => {}
+            RequestOutcome::Neutral => {}
         }
         true
     }
 
     /// Renews a lease and returns its end; `None` if it was lost.
-    pub(super) fn extend(&mut self, id: u64, now: Timestamp, policy: &Policy) -> Option<Timestamp> {
+    pub(super) fn extend(&mut self, id: u64, now: Timestamp, policy: &RateLimitPolicy) -> Option<Timestamp> {
         let now = self.catch_up(now, policy);
         let index = self.find(id)?;
         let until = now + policy.lease;
@@ -157,18 +157,18 @@ impl GroupState {
     }
 
     /// When the group can be removed if it is not used until then; `None` while it is in use.
-    pub(super) fn expires_at(&mut self, now: Timestamp, policy: &Policy) -> Option<Timestamp> {
+    pub(super) fn expires_at(&mut self, now: Timestamp, policy: &RateLimitPolicy) -> Option<Timestamp> {
         let now = self.catch_up(now, policy);
         if !self.in_flight.is_empty() || self.slots.is_some() {
             return None;
         }
         let last = self.last_start.max(self.last_end).unwrap_or(now);
-        let idle = last + self.min_delay.max(policy.idle);
-        Some(self.failures.as_ref().map_or(idle, |failures| idle.max(failures.until() + policy.grudge)))
+        let idle = last + self.min_delay.max(policy.idle_ttl);
+        Some(self.failures.as_ref().map_or(idle, |failures| idle.max(failures.until() + policy.failure_ttl)))
     }
 
     /// Restores the failures stored by an earlier process.
-    pub(super) fn restore(&mut self, record: FailureRecord, policy: &Policy) {
+    pub(super) fn restore(&mut self, record: FailureRecord, policy: &RateLimitPolicy) {
         self.failures = Some(Box::new(Failures::restored(record, self.clock, policy)));
     }
 
@@ -184,7 +184,7 @@ impl GroupState {
     }
 
     /// Follows the clock: ends leases, expires slots, and shifts all times if the clock was set back.
-    fn catch_up(&mut self, now: Timestamp, policy: &Policy) -> Timestamp {
+    fn catch_up(&mut self, now: Timestamp, policy: &RateLimitPolicy) -> Timestamp {
         let back = self.clock.since(now);
         if back > CLOCK_TOLERANCE {
             self.set_back(back);
@@ -237,15 +237,20 @@ impl GroupState {
     }
 
     /// Estimated time of the next permit if there were no slots, and the reason for a wait.
-    fn earliest(&self, limits: &Limits, now: Timestamp, policy: &Policy) -> (Timestamp, Why) {
-        let sequential = limits.in_flight == 1;
+    fn earliest(
+        &self,
+        limits: &RateLimits,
+        now: Timestamp,
+        policy: &RateLimitPolicy,
+    ) -> (Timestamp, WaitReason) {
+        let sequential = limits.concurrency == 1;
         let last = if sequential { self.last_end } else { self.last_start };
-        let mut at = last.map_or(now, |last| now.max(last + limits.gap));
-        let mut why = Why::Pace;
+        let mut at = last.map_or(now, |last| now.max(last + limits.min_delay));
+        let mut why = WaitReason::MinDelay;
         if let Some(request) = self.blocking_request(limits) {
             let end = self.estimated_end(request, now, policy);
-            at = at.max(if sequential { end + limits.gap } else { end });
-            why = Why::Busy;
+            at = at.max(if sequential { end + limits.min_delay } else { end });
+            why = WaitReason::Concurrency;
         }
         if let Some(failures) = &self.failures {
             at = at.max(failures.until());
@@ -255,26 +260,26 @@ impl GroupState {
     }
 
     /// The request that has to end before one more can start.
-    fn blocking_request(&self, limits: &Limits) -> Option<&InFlight> {
+    fn blocking_request(&self, limits: &RateLimits) -> Option<&InFlight> {
         let probe = self.failures.as_ref().and_then(|failures| failures.probe);
         if let Some(index) = probe.and_then(|probe| self.find(probe)) {
             return self.in_flight.get(index);
         }
-        let allowed = usize::try_from(limits.in_flight).unwrap_or(usize::MAX);
+        let allowed = usize::try_from(limits.concurrency).unwrap_or(usize::MAX);
         self.in_flight.get(self.in_flight.len().checked_sub(allowed)?)
     }
 
     /// Estimated end of a request, at most the end of its lease. A request that exceeds the latency estimate is assumed
     /// to take half as long again, so that callers that wait for it ask a few times only.
-    fn estimated_end(&self, request: &InFlight, now: Timestamp, policy: &Policy) -> Timestamp {
+    fn estimated_end(&self, request: &InFlight, now: Timestamp, policy: &RateLimitPolicy) -> Timestamp {
         let estimate = request.started + self.latency(policy);
         let end =
             if estimate > now { estimate } else { now + (now.since(request.started) / 2).max(MIN_REMAINING) };
         end.min(request.until)
     }
 
-    fn latency(&self, policy: &Policy) -> Duration {
-        self.latency.map_or(policy.first_guess, LatencyEstimate::upper_bound).min(policy.lease)
+    fn latency(&self, policy: &RateLimitPolicy) -> Duration {
+        self.latency.map_or(policy.initial_latency, LatencyEstimate::upper_bound).min(policy.lease)
     }
 
     /// Time of a new slot: before the existing ones if there is room, otherwise behind them.
@@ -288,7 +293,7 @@ impl GroupState {
         self.slots.as_ref().and_then(|slots| slots.first()).is_some_and(|(_, first)| first == ticket)
     }
 
-    fn start(&mut self, ticket: Ticket, id: u64, now: Timestamp, policy: &Policy) -> Decision {
+    fn start(&mut self, ticket: Ticket, id: u64, now: Timestamp, policy: &RateLimitPolicy) -> Decision {
         if let Some(slots) = &mut self.slots {
             slots.remove(ticket);
         }

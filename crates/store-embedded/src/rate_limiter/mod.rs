@@ -2,8 +2,8 @@
 //!
 //! With a directory it keeps its limits across restarts; see [`persistence`].
 //!
-//! Memory is bounded by [`Policy::most_groups`] times about 300 bytes, plus about 100 bytes for each slot, of which a group
-//! has [`Policy::longest_line`] at most, and 24 bytes for each request in flight. A group is removed once it is idle and
+//! Memory is bounded by [`RateLimitPolicy::max_groups`] times about 300 bytes, plus about 100 bytes for each slot, of which a group
+//! has [`RateLimitPolicy::max_slots`] at most, and 24 bytes for each request in flight. A group is removed once it is idle and
 //! past its minimum delay and its back-off; beyond the maximum new groups wait. With a directory, each group with failures
 //! takes another 40 bytes.
 
@@ -17,8 +17,8 @@ mod warning;
 mod watermark;
 
 use crawlway_store::{
-    Clock, Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn, Why,
-    gate::Jitter,
+    Clock, Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome,
+    Reservation, Ticket, Timestamp, WaitReason, rate_limiter::Jitter,
 };
 use group_state::{Decision, GroupState};
 use parking_lot::{Mutex, MutexGuard};
@@ -43,9 +43,9 @@ const FULL_DELAY: Duration = Duration::from_secs(1);
 
 /// Options of the embedded rate limiter.
 #[derive(Debug, Clone, Default)]
-pub struct GateOptions {
+pub struct RateLimiterOptions {
     /// The policy.
-    pub policy: Policy,
+    pub policy: RateLimitPolicy,
     /// The clock.
     pub clock: Clock,
     /// Seed of the jitter, for reproducible tests.
@@ -57,11 +57,11 @@ pub struct GateOptions {
 
 /// Embedded rate limiter. Clones are handles on the same state.
 #[derive(Debug, Clone)]
-pub struct EmbeddedGate(Arc<State>);
+pub struct EmbeddedRateLimiter(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    policy: Policy,
+    policy: RateLimitPolicy,
     clock: Clock,
     jitter: Jitter,
     hasher: RandomState,
@@ -71,11 +71,11 @@ struct State {
     persistence: Option<Persistence>,
 }
 
-impl EmbeddedGate {
+impl EmbeddedRateLimiter {
     /// Opens the rate limiter with the state of its directory. Refuses an invalid policy, and a directory that is in use
     /// or unreadable.
-    pub fn open(options: GateOptions) -> Result<Self, GateError> {
-        let GateOptions { policy, clock, seed, directory } = options;
+    pub fn open(options: RateLimiterOptions) -> Result<Self, RateLimiterError> {
+        let RateLimiterOptions { policy, clock, seed, directory } = options;
         policy.check()?;
         let now = clock.now();
         let (persistence, last_id) = match directory {
@@ -108,7 +108,7 @@ impl State {
         self.shards[usize::try_from(hash % SHARDS as u64).unwrap_or(0)].lock()
     }
 
-    fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Turn {
+    fn reserve(&self, group: &Group, ticket: Ticket, limits: &RateLimits) -> Reservation {
         let mut shard = self.shard(group);
         // The clock is read under the lock, so that a group never sees it go back because of a race.
         let now = self.clock.now();
@@ -119,7 +119,7 @@ impl State {
         if !self.count_one_more() {
             drop(shard);
             if let Some(at) = self.make_room(now) {
-                return Turn::NotBefore { at, why: Why::Crowded };
+                return Reservation::NotBefore { at, reason: WaitReason::Overloaded };
             }
             shard = self.shard(group);
         }
@@ -136,18 +136,18 @@ impl State {
         state: &mut GroupState,
         group: &Group,
         ticket: Ticket,
-        limits: &Limits,
+        limits: &RateLimits,
         now: Timestamp,
-    ) -> Turn {
+    ) -> Reservation {
         let id = self.last_permit.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         match state.reserve(ticket, limits, id, now, &self.policy, &self.jitter) {
-            Decision::Granted { until } => Turn::Go(Permit { group: group.clone(), id, until }),
-            Decision::NotBefore { at, why } => Turn::NotBefore { at, why },
+            Decision::Granted { until } => Reservation::Granted(Permit { group: group.clone(), id, until }),
+            Decision::NotBefore { at, why } => Reservation::NotBefore { at, reason: why },
         }
     }
 
     /// Ends a request. Returns `false` if its lease was lost.
-    fn finish(&self, permit: &Permit, outcome: Outcome) -> bool {
+    fn finish(&self, permit: &Permit, outcome: RequestOutcome) -> bool {
         let mut shard = self.shard(&permit.group);
         let Some(state) = shard.get(&permit.group) else { return false };
         let now = self.clock.now();
@@ -187,7 +187,7 @@ impl State {
 
     /// Counts one more group, unless the maximum is reached.
     fn count_one_more(&self) -> bool {
-        let one_more = |groups: usize| (groups < self.policy.most_groups).then_some(groups + 1);
+        let one_more = |groups: usize| (groups < self.policy.max_groups).then_some(groups + 1);
         self.groups.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
     }
 
@@ -224,21 +224,26 @@ impl Drop for State {
 }
 
 #[async_trait::async_trait]
-impl Gate for EmbeddedGate {
-    fn policy(&self) -> &Policy {
+impl RateLimiter for EmbeddedRateLimiter {
+    fn policy(&self) -> &RateLimitPolicy {
         &self.0.policy
     }
 
-    async fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Result<Turn, GateError> {
+    async fn reserve(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &RateLimits,
+    ) -> Result<Reservation, RateLimiterError> {
         limits.check(group)?;
         let turn = self.0.reserve(group, ticket, limits);
-        if let Turn::Go(permit) = &turn {
+        if let Reservation::Granted(permit) = &turn {
             self.0.cover(permit.id, permit.until);
         }
         Ok(turn)
     }
 
-    async fn leave(&self, group: &Group, ticket: Ticket) -> Result<(), GateError> {
+    async fn cancel(&self, group: &Group, ticket: Ticket) -> Result<(), RateLimiterError> {
         let State { clock, policy, .. } = &*self.0;
         if let Some(state) = self.0.shard(group).get(group) {
             state.cancel(ticket, clock.now(), policy);
@@ -246,15 +251,15 @@ impl Gate for EmbeddedGate {
         Ok(())
     }
 
-    async fn finish(&self, permit: &Permit, outcome: Outcome) -> Result<(), GateError> {
+    async fn finish(&self, permit: &Permit, outcome: RequestOutcome) -> Result<(), RateLimiterError> {
         if self.0.finish(permit, outcome) {
             Ok(())
         } else {
-            Err(GateError::Fenced { group: permit.group.clone() })
+            Err(RateLimiterError::Fenced { group: permit.group.clone() })
         }
     }
 
-    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, GateError>> {
+    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, RateLimiterError>> {
         let State { clock, policy, .. } = &*self.0;
         let extended = |permit: &Permit| {
             let mut shard = self.0.shard(&permit.group);
@@ -263,12 +268,12 @@ impl Gate for EmbeddedGate {
             drop(shard);
             until
                 .inspect(|until| self.0.cover(permit.id, *until))
-                .ok_or_else(|| GateError::Fenced { group: permit.group.clone() })
+                .ok_or_else(|| RateLimiterError::Fenced { group: permit.group.clone() })
         };
         permits.iter().map(extended).collect()
     }
 
-    async fn tracked(&self) -> Result<u64, GateError> {
+    async fn tracked_groups(&self) -> Result<u64, RateLimiterError> {
         let now = self.0.clock.now();
         for shard in &self.0.shards {
             let removed = shard.lock().remove_idle(now, &self.0.policy);

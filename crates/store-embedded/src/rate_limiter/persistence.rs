@@ -12,7 +12,7 @@ use super::{
     watermark::{Bounds, Stored, Watermark},
 };
 use crawlway_lock::{DirectoryLock, LockError};
-use crawlway_store::{GateError, Group, Policy, Timestamp};
+use crawlway_store::{Group, RateLimitPolicy, RateLimiterError, Timestamp};
 use parking_lot::Mutex;
 use std::{fs, io, path::Path};
 
@@ -51,9 +51,13 @@ impl LastRequests {
 
 impl Persistence {
     /// Locks the directory, which is created if it is missing. Returns the greatest permit id of earlier processes too.
-    pub(super) fn open(directory: &Path, now: Timestamp, policy: &Policy) -> Result<(Self, u64), GateError> {
+    pub(super) fn open(
+        directory: &Path,
+        now: Timestamp,
+        policy: &RateLimitPolicy,
+    ) -> Result<(Self, u64), RateLimiterError> {
         fs::create_dir_all(directory).map_err(|error| unavailable("make", directory, &error))?;
-        let lock = DirectoryLock::take(directory).map_err(|error| lock_failed(directory, &error))?;
+        let lock = DirectoryLock::acquire(directory).map_err(|error| lock_failed(directory, &error))?;
         let (watermark, stored) = Watermark::open(directory, policy.lease)?;
         let (earlier, max_id) = match stored {
             Stored::Missing => (LastRequests::default(), 0),
@@ -73,7 +77,7 @@ impl Persistence {
             // The earlier process has ended by now, so that the next one need not wait any longer.
             watermark.write_exact(Bounds { max_start, max_end, max_id });
         }
-        let failures = Mutex::new(FailureLog::open(directory, now, policy.grudge)?);
+        let failures = Mutex::new(FailureLog::open(directory, now, policy.failure_ttl)?);
         Ok((Self { watermark, failures, earlier: Mutex::new(earlier), _lock: lock }, max_id))
     }
 
@@ -110,12 +114,12 @@ impl Persistence {
     }
 }
 
-fn lock_failed(directory: &Path, error: &LockError) -> GateError {
+fn lock_failed(directory: &Path, error: &LockError) -> RateLimiterError {
     let holder = match error {
         LockError::Io { doing, path, error } => return unavailable(doing, path, error),
         LockError::InUse { holder } => holder.map(|id| format!(" with id {id}")).unwrap_or_default(),
     };
-    GateError::Unavailable {
+    RateLimiterError::Unavailable {
         detail: format!(
             "directory `{}` is in use by another process{holder}; stop that process, or use another directory",
             directory.display()
@@ -123,8 +127,8 @@ fn lock_failed(directory: &Path, error: &LockError) -> GateError {
     }
 }
 
-pub(super) fn unavailable(doing: &str, path: &Path, error: &io::Error) -> GateError {
-    GateError::Unavailable {
+pub(super) fn unavailable(doing: &str, path: &Path, error: &io::Error) -> RateLimiterError {
+    RateLimiterError::Unavailable {
         detail: format!(
             "cannot {doing} `{}`: {error}; check its permissions, or use another directory",
             path.display()

@@ -4,7 +4,7 @@ use super::{
     group_state::{CLOCK_TOLERANCE, GroupState},
     persistence::LastRequests,
 };
-use crawlway_store::{Group, Policy, Timestamp};
+use crawlway_store::{Group, RateLimitPolicy, Timestamp};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, hash_map::Entry},
@@ -37,25 +37,25 @@ impl Shard {
         group: &Group,
         now: Timestamp,
         earlier: LastRequests,
-        policy: &Policy,
+        policy: &RateLimitPolicy,
     ) -> (&mut GroupState, bool) {
         match self.groups.entry(group.clone()) {
             Entry::Occupied(entry) => (entry.into_mut(), false),
             Entry::Vacant(entry) => {
-                self.checks.push(Reverse((now + policy.idle, group.clone())));
+                self.checks.push(Reverse((now + policy.idle_ttl, group.clone())));
                 (entry.insert(Box::new(GroupState::new(now, earlier))), true)
             }
         }
     }
 
     /// Checks a few groups and returns the number of those removed.
-    pub(super) fn remove_some(&mut self, now: Timestamp, policy: &Policy) -> usize {
+    pub(super) fn remove_some(&mut self, now: Timestamp, policy: &RateLimitPolicy) -> usize {
         self.follow_clock(now);
         (0..CHECKS_PER_CALL).map_while(|_| self.check_next(now, policy)).filter(|removed| *removed).count()
     }
 
     /// Removes all idle groups and returns their number.
-    pub(super) fn remove_idle(&mut self, now: Timestamp, policy: &Policy) -> usize {
+    pub(super) fn remove_idle(&mut self, now: Timestamp, policy: &RateLimitPolicy) -> usize {
         self.follow_clock(now);
         let removed = std::iter::from_fn(|| self.check_next(now, policy)).filter(|removed| *removed).count();
         if removed > self.groups.len() {
@@ -76,7 +76,7 @@ impl Shard {
     }
 
     /// Checks the next group that is due. Returns whether it was removed; `None` if none is due.
-    fn check_next(&mut self, now: Timestamp, policy: &Policy) -> Option<bool> {
+    fn check_next(&mut self, now: Timestamp, policy: &RateLimitPolicy) -> Option<bool> {
         let Reverse((due, _)) = self.checks.peek()?;
         if *due > now {
             return None;
@@ -90,7 +90,7 @@ impl Shard {
                 Some(true)
             }
             time => {
-                let next = time.unwrap_or(now + policy.idle.max(CLOCK_TOLERANCE));
+                let next = time.unwrap_or(now + policy.idle_ttl.max(CLOCK_TOLERANCE));
                 self.checks.push(Reverse((next, group)));
                 Some(false)
             }

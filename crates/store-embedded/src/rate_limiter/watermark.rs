@@ -5,7 +5,7 @@
 //! nothing is synced. The file has a fixed size and is overwritten in place, which works on a full disk too.
 
 use super::{group_state::CLOCK_TOLERANCE, persistence::unavailable, warning::WriteWarning};
-use crawlway_store::{GateError, Timestamp};
+use crawlway_store::{RateLimiterError, Timestamp};
 use parking_lot::Mutex;
 use std::{
     fs::{File, OpenOptions},
@@ -56,7 +56,7 @@ pub(super) struct Watermark {
 }
 
 impl Watermark {
-    pub(super) fn open(directory: &Path, lease: Duration) -> Result<(Self, Stored), GateError> {
+    pub(super) fn open(directory: &Path, lease: Duration) -> Result<(Self, Stored), RateLimiterError> {
         let path = directory.join(FILE);
         let mut file = OpenOptions::new()
             .read(true)

@@ -9,7 +9,8 @@ use crate::{
     script::{BeforeLoad, Call, Script, texts, unexpected},
 };
 use crawlway_store::{
-    Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn, Why, gate::Jitter,
+    Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome, Reservation,
+    Ticket, Timestamp, WaitReason, rate_limiter::Jitter,
 };
 use redis::Value;
 use std::sync::Arc;
@@ -24,14 +25,14 @@ pub struct RedisRateLimiter(Arc<State>);
 #[derive(Debug)]
 struct State {
     store: RedisStore,
-    policy: Policy,
+    policy: RateLimitPolicy,
     jitter: Jitter,
     commands: Script,
     new_epoch: Script,
 }
 
 impl RedisRateLimiter {
-    pub(crate) async fn open(store: RedisStore, policy: Policy) -> Result<Self, GateError> {
+    pub(crate) async fn open(store: RedisStore, policy: RateLimitPolicy) -> Result<Self, RateLimiterError> {
         policy.check()?;
         let prefix = &store.0.prefix;
         let commands = Script::new(
@@ -46,7 +47,7 @@ impl RedisRateLimiter {
         let new_epoch = Script::new(prefix, &[include_str!("epoch.lua")]);
         let limiter = Self(Arc::new(State { store, policy, jitter: Jitter::random(), commands, new_epoch }));
         // Begins a new epoch now if necessary, so that its minimum delay passes before the first request.
-        limiter.tracked().await?;
+        limiter.tracked_groups().await?;
         Ok(limiter)
     }
 }
@@ -61,22 +62,23 @@ impl State {
         let mut call = Call { keys: vec![self.key("life"), self.key("groups")], arguments: vec![] };
         call.push(self.store.0.clock.argument());
         call.push(name);
-        let Policy { back_off, breaker, .. } = &self.policy;
-        let (failure_threshold, cooldown, max_cooldown) = breaker
-            .map_or((0, 0, 0), |breaker| (breaker.failures, millis(breaker.cool_down), millis(breaker.most)));
+        let RateLimitPolicy { backoff: back_off, breaker, .. } = &self.policy;
+        let (failure_threshold, cooldown, max_cooldown) = breaker.map_or((0, 0, 0), |breaker| {
+            (breaker.failure_threshold, millis(breaker.cooldown), millis(breaker.max))
+        });
         for number in [
             millis(self.policy.lease),
             millis(self.policy.grace),
             millis(back_off.first),
-            millis(back_off.most),
+            millis(back_off.max),
             u64::from(failure_threshold),
             cooldown,
             max_cooldown,
-            millis(self.policy.first_guess),
-            millis(self.policy.idle),
-            millis(self.policy.grudge),
-            self.policy.most_groups as u64,
-            self.policy.longest_line as u64,
+            millis(self.policy.initial_latency),
+            millis(self.policy.idle_ttl),
+            millis(self.policy.failure_ttl),
+            self.policy.max_groups as u64,
+            self.policy.max_slots as u64,
             self.store.0.clock.ttl_margin(),
         ] {
             call.push(number);
@@ -113,47 +115,52 @@ impl State {
 
     /// Jitter of a back-off, in thousandths of a percent of its length.
     fn jitter(&self) -> u64 {
-        let percent = u64::from(self.policy.back_off.jitter_percent);
-        100_000 - percent * 1000 + self.jitter.number() % (2 * percent * 1000 + 1)
+        let percent = u64::from(self.policy.backoff.jitter_percent);
+        100_000 - percent * 1000 + self.jitter.next_u64() % (2 * percent * 1000 + 1)
     }
 }
 
 #[async_trait::async_trait]
-impl Gate for RedisRateLimiter {
-    fn policy(&self) -> &Policy {
+impl RateLimiter for RedisRateLimiter {
+    fn policy(&self) -> &RateLimitPolicy {
         &self.0.policy
     }
 
-    async fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Result<Turn, GateError> {
+    async fn reserve(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &RateLimits,
+    ) -> Result<Reservation, RateLimiterError> {
         limits.check(group)?;
         let mut call = self.0.call_of("reserve", group);
         call.push(format!("{:032x}", ticket.as_u128()));
-        call.push(limits.in_flight);
-        call.push(millis(limits.gap));
-        call.push(self.0.jitter.number() % 1_000_000);
-        call.push(format!("0.{:09}", self.0.jitter.number() % 1_000_000_000));
+        call.push(limits.concurrency);
+        call.push(millis(limits.min_delay));
+        call.push(self.0.jitter.next_u64() % 1_000_000);
+        call.push(format!("0.{:09}", self.0.jitter.next_u64() % 1_000_000_000));
         let answer = self.0.ask(call).await?;
         reservation(group, &answer).ok_or_else(|| unexpected_texts(&answer))
     }
 
-    async fn leave(&self, group: &Group, ticket: Ticket) -> Result<(), GateError> {
+    async fn cancel(&self, group: &Group, ticket: Ticket) -> Result<(), RateLimiterError> {
         let mut call = self.0.call_of("cancel", group);
         call.push(format!("{:032x}", ticket.as_u128()));
         self.0.ask(call).await?;
         Ok(())
     }
 
-    async fn finish(&self, permit: &Permit, outcome: Outcome) -> Result<(), GateError> {
+    async fn finish(&self, permit: &Permit, outcome: RequestOutcome) -> Result<(), RateLimiterError> {
         let mut call = self.0.call_of("finish", &permit.group);
         call.push(id(permit));
         call.push(match outcome {
-            Outcome::Success => "success",
-            Outcome::Blocked { .. } | Outcome::Failed => "failure",
-            Outcome::Neutral => "neutral",
+            RequestOutcome::Success => "success",
+            RequestOutcome::Blocked { .. } | RequestOutcome::Failed => "failure",
+            RequestOutcome::Neutral => "neutral",
         });
         call.push(match outcome {
-            Outcome::Blocked { retry_after: Some(asked) } => {
-                millis(asked.min(self.0.policy.longest_retry_after)).to_string()
+            RequestOutcome::Blocked { retry_after: Some(asked) } => {
+                millis(asked.min(self.0.policy.max_retry_after)).to_string()
             }
             _ => String::new(),
         });
@@ -161,12 +168,12 @@ impl Gate for RedisRateLimiter {
         let answer = self.0.ask(call).await?;
         match answer.first().map(String::as_str) {
             Some("finished") => Ok(()),
-            Some("fenced") => Err(GateError::Fenced { group: permit.group.clone() }),
+            Some("fenced") => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
             _ => Err(unexpected_texts(&answer)),
         }
     }
 
-    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, GateError>> {
+    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, RateLimiterError>> {
         let mut extended = Vec::with_capacity(permits.len());
         for permits in permits.chunks(BATCH_SIZE) {
             let mut call = self.0.call("extend");
@@ -174,11 +181,11 @@ impl Gate for RedisRateLimiter {
                 self.0.add_group(&permit.group, &mut call);
                 call.push(id(permit));
             }
-            let answers = self.0.ask(call).await.map_err(GateError::from);
+            let answers = self.0.ask(call).await.map_err(RateLimiterError::from);
             extended.extend(permits.iter().enumerate().map(|(number, permit)| {
                 let answers = answers.as_ref().map_err(Clone::clone)?;
                 match answers.get(number).map(String::as_str) {
-                    Some("fenced") => Err(GateError::Fenced { group: permit.group.clone() }),
+                    Some("fenced") => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
                     Some(until) => time(until).ok_or_else(|| unexpected_texts(answers)),
                     None => Err(unexpected_texts(answers)),
                 }
@@ -187,7 +194,7 @@ impl Gate for RedisRateLimiter {
         extended
     }
 
-    async fn tracked(&self) -> Result<u64, GateError> {
+    async fn tracked_groups(&self) -> Result<u64, RateLimiterError> {
         let answer = self.0.ask(self.0.call("tracked")).await?;
         answer.first().and_then(|count| count.parse().ok()).ok_or_else(|| unexpected_texts(&answer))
     }
@@ -198,27 +205,27 @@ fn id(permit: &Permit) -> String {
     format!("{:019}", permit.id)
 }
 
-fn reservation(group: &Group, answer: &[String]) -> Option<Turn> {
+fn reservation(group: &Group, answer: &[String]) -> Option<Reservation> {
     let (word, rest) = answer.split_first()?;
     let why = match (word.as_str(), rest) {
         ("granted", [id, until]) => {
             let permit = Permit { group: group.clone(), id: id.parse().ok()?, until: time(until)? };
-            return Some(Turn::Go(permit));
+            return Some(Reservation::Granted(permit));
         }
-        ("min_delay", _) => Why::Pace,
-        ("concurrency", _) => Why::Busy,
-        ("backoff", _) => Why::BackOff,
-        ("circuit_open", _) => Why::Open,
-        ("overloaded", _) => Why::Crowded,
+        ("min_delay", _) => WaitReason::MinDelay,
+        ("concurrency", _) => WaitReason::Concurrency,
+        ("backoff", _) => WaitReason::Backoff,
+        ("circuit_open", _) => WaitReason::CircuitOpen,
+        ("overloaded", _) => WaitReason::Overloaded,
         _ => return None,
     };
-    Some(Turn::NotBefore { at: time(rest.first()?)?, why })
+    Some(Reservation::NotBefore { at: time(rest.first()?)?, reason: why })
 }
 
 fn time(text: &str) -> Option<Timestamp> {
     text.parse().ok().map(Timestamp::from_millis)
 }
 
-fn unexpected_texts(answer: &[String]) -> GateError {
+fn unexpected_texts(answer: &[String]) -> RateLimiterError {
     unexpected(&Value::Array(answer.iter().cloned().map(Value::SimpleString).collect())).into()
 }

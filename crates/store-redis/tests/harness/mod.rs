@@ -1,7 +1,9 @@
 //! Harness of the tests: a store with a key prefix of its own on the shared server, and a test clock.
 #![allow(dead_code, reason = "each test crate uses its own part")]
 
-use crawlway_store::{Gate, ManualClock, Policy, SeenUrls, Timestamp, gate::MAX_GAP};
+use crawlway_store::{
+    ManualClock, RateLimitPolicy, RateLimiter, SeenUrls, Timestamp, rate_limiter::MAX_MIN_DELAY,
+};
 use crawlway_store_conformance::{Backend, Harness};
 use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
 use std::{
@@ -19,7 +21,7 @@ pub(crate) fn options(url: &str) -> RedisOptions {
 
 pub(crate) struct RedisHarness {
     options: RedisOptions,
-    policy: Policy,
+    policy: RateLimitPolicy,
     /// Handles kept open until the suite simulates the end of the process.
     handles: Vec<RedisStore>,
 }
@@ -42,7 +44,7 @@ impl RedisHarness {
 
     fn with(clock: ClockSource) -> Self {
         let options = RedisOptions { clock, ..options(&crawlway_testkit::servers::redis()) };
-        Self { options, policy: Policy::default(), handles: vec![] }
+        Self { options, policy: RateLimitPolicy::default(), handles: vec![] }
     }
 
     /// A handle with a connection of its own.
@@ -54,7 +56,7 @@ impl RedisHarness {
 
     async fn limiter(&mut self) -> RedisRateLimiter {
         let policy = self.policy.clone();
-        self.store().await.gate(policy).await.expect("the suite's policies are valid")
+        self.store().await.rate_limiter(policy).await.expect("the suite's policies are valid")
     }
 }
 
@@ -73,7 +75,7 @@ impl Backend for RedisHarness {
         }
     }
 
-    async fn pass(&mut self, time: Duration) {
+    async fn advance(&mut self, time: Duration) {
         match &self.options.clock {
             ClockSource::Server => {}
             ClockSource::Slow { offset_ms, .. } => {
@@ -86,7 +88,7 @@ impl Backend for RedisHarness {
         }
     }
 
-    async fn set_back(&mut self, by: Duration) -> bool {
+    async fn step_back(&mut self, by: Duration) -> bool {
         match &self.options.clock {
             ClockSource::Server => return false,
             ClockSource::Slow { offset_ms, .. } => {
@@ -107,11 +109,11 @@ impl Backend for RedisHarness {
         }
     }
 
-    fn vanishes(&self) -> bool {
+    fn expires_by_itself(&self) -> bool {
         true
     }
 
-    fn many_groups(&self) -> usize {
+    fn max_groups(&self) -> usize {
         3_000
     }
 }
@@ -133,16 +135,16 @@ impl Harness<dyn SeenUrls> for RedisHarness {
 }
 
 #[async_trait::async_trait]
-impl Harness<dyn Gate> for RedisHarness {
-    async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
+impl Harness<dyn RateLimiter> for RedisHarness {
+    async fn fresh(&mut self, policy: RateLimitPolicy) -> Arc<dyn RateLimiter> {
         self.policy = policy;
         let limiter = self.limiter().await;
         // On an empty server every group waits its minimum delay first, since data may have been lost.
-        self.pass(MAX_GAP).await;
+        self.advance(MAX_MIN_DELAY).await;
         Arc::new(limiter)
     }
 
-    async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
+    async fn second_handle(&mut self) -> Option<Arc<dyn RateLimiter>> {
         Some(Arc::new(self.limiter().await))
     }
 }

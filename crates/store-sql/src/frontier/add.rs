@@ -16,17 +16,21 @@ use crate::{
 };
 use crawlway_store::{
     FrontierPolicy, StoreError,
-    frontier::{Added, Budget, CrawlId, NewUrl, TOO_MANY_WAITING},
+    frontier::{AddOutcome, CrawlId, NewUrl, TOO_MANY_PENDING, UrlBudget},
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
+pub(super) async fn add(
+    store: &SqlStore,
+    id: &CrawlId,
+    urls: &[NewUrl],
+) -> Result<Vec<AddOutcome>, StoreError> {
     let crawl = crawls::number(store, id).await?;
     let keys: Vec<Key> = urls.iter().map(|url| Key::of(&url.url)).collect();
     let unsure: BTreeSet<Key> =
         keys.iter().filter(|key| !store.0.known_urls.contains(crawl, **key)).copied().collect();
     if unsure.is_empty() {
-        return Ok(vec![Added::Known; urls.len()]);
+        return Ok(vec![AddOutcome::Duplicate; urls.len()]);
     }
     let now = store.0.time.now();
     // A lost link is found again, since its page is not settled yet. A lost seed is not.
@@ -35,7 +39,7 @@ pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Resu
     let policy = store.0.policy;
     let added = transact!(durability, store, tx, add_new(tx, policy, crawl, urls, &keys, &unsure, now))?;
     for (key, added) in keys.iter().zip(&added) {
-        if *added != Added::OverBudget {
+        if *added != AddOutcome::OverBudget {
             store.0.known_urls.insert(crawl, *key);
         }
     }
@@ -65,7 +69,7 @@ async fn add_new(
     keys: &[Key],
     unsure: &BTreeSet<Key>,
     now: i64,
-) -> Result<Vec<Added>, Fault> {
+) -> Result<Vec<AddOutcome>, Fault> {
     let mut known: HashSet<Key> = keys.iter().filter(|key| !unsure.contains(key)).copied().collect();
     known.extend(known_of(tx, crawl, unsure).await?);
     let fresh: Vec<&NewUrl> =
@@ -77,7 +81,7 @@ async fn add_new(
     let mut answers = Vec::with_capacity(urls.len());
     for (place, (url, key)) in urls.iter().zip(keys).enumerate() {
         if known.contains(key) {
-            answers.push(Added::Known);
+            answers.push(AddOutcome::Duplicate);
             continue;
         }
         let mut charged = url.budget.as_ref().map(|budget| {
@@ -85,14 +89,14 @@ async fn add_new(
             (budget, used)
         });
         let spent =
-            charged.as_ref().filter(|(budget, used)| u64::try_from(**used).unwrap_or(0) >= budget.most);
+            charged.as_ref().filter(|(budget, used)| u64::try_from(**used).unwrap_or(0) >= budget.max);
         let too_many = match spent {
             Some((budget, _)) => Some(budget.reason.as_str()),
-            None => (!capacity.take(url)).then_some(TOO_MANY_WAITING),
+            None => (!capacity.take(url)).then_some(TOO_MANY_PENDING),
         };
         if let Some(reason) = too_many {
             crawl_counts.left_out(crawl, reason);
-            answers.push(Added::OverBudget);
+            answers.push(AddOutcome::OverBudget);
             continue;
         }
         if let Some((_, used)) = &mut charged {
@@ -100,7 +104,7 @@ async fn add_new(
         }
         known.insert(*key);
         new.push((place, url, *key));
-        answers.push(Added::New);
+        answers.push(AddOutcome::New);
     }
     if !new.is_empty() {
         let names = new.iter().map(|(_, url, _)| url.host.as_str()).collect();
@@ -115,14 +119,14 @@ async fn add_new(
         let inserted = insert(tx, crawl, &mut rows, now).await?;
         if inserted.len() < new.len() {
             // Another worker has added some of them.
-            if answers.contains(&Added::OverBudget) {
+            if answers.contains(&AddOutcome::OverBudget) {
                 // The budget may suffice then: retry, with those URLs known.
                 return Err(Fault::Conflict("another worker added the same URL".to_owned()));
             }
             new.retain(|(place, _, key)| {
                 let is_new = inserted.contains(key);
                 if !is_new {
-                    answers[*place] = Added::Known;
+                    answers[*place] = AddOutcome::Duplicate;
                 }
                 is_new
             });
@@ -165,14 +169,14 @@ impl<'u> Capacity<'u> {
         fresh: &[&'u NewUrl],
     ) -> Result<Self, Fault> {
         static WAITING: Sql = Sql::new("SELECT waiting, max_pages FROM crawls WHERE num = $1");
-        let max_per_host = policy.most_waiting_of_host;
+        let max_per_host = policy.max_pending_per_host;
         let mut capacity = Self { left: 0, hosts: HashMap::new(), added: HashMap::new(), max_per_host };
         if fresh.is_empty() {
             return Ok(capacity);
         }
         if let Some(row) = tx.run(&WAITING, vec![Arg::Int(crawl)]).await?.first() {
             let max_pages = row.opt_int(1)?.map(|max| u64::try_from(max).unwrap_or(0));
-            capacity.left = policy.most_waiting(max_pages).saturating_sub(row.count(0)?);
+            capacity.left = policy.max_pending_of_crawl(max_pages).saturating_sub(row.count(0)?);
         }
         let names = fresh.iter().map(|url| url.host.as_str()).collect();
         capacity.hosts = hosts::existing(tx, crawl, &names).await?;
@@ -186,7 +190,7 @@ impl<'u> Capacity<'u> {
             self.hosts.get(host.as_ref()).map_or(0, |host| u64::try_from(host.pending).unwrap_or(0));
         let added = self.added.get(url.host.as_str()).copied().unwrap_or(0);
         let is_full = self.left == 0 || pending.saturating_add(added) >= self.max_per_host;
-        if is_full && !url.in_any_case {
+        if is_full && !url.ignore_limit {
             return false;
         }
         self.left = self.left.saturating_sub(1);
@@ -199,7 +203,7 @@ impl<'u> Capacity<'u> {
 async fn used(
     tx: &mut Tx,
     crawl: i64,
-    budgets: impl Iterator<Item = &Budget>,
+    budgets: impl Iterator<Item = &UrlBudget>,
 ) -> Result<BTreeMap<Key, i64>, Fault> {
     static USED: Sql = Sql::new(
         "INSERT INTO budgets (crawl, kind, used) SELECT $2, r.kind, 0 FROM {rows kind key} r WHERE true
@@ -274,7 +278,7 @@ async fn insert(
             .int(*host)
             .int(small(url.depth))
             .int(small(url.chain))
-            .int(i64::from(url.insist))
+            .int(i64::from(url.ignore_canonical))
             .text(&url.item)
             .text(&url.url)
             .opt_text(url.found_on.as_deref());

@@ -18,7 +18,7 @@ use crate::{
 };
 use crawlway_store::{
     StoreError,
-    frontier::{Crawl, CrawlCounts, CrawlId, CrawlState, NewCrawl, NewTerms, Reopen},
+    frontier::{Crawl, CrawlCounts, CrawlId, CrawlState, NewCrawl, NewSettings, Reopen},
 };
 use std::{
     collections::BTreeSet,
@@ -158,7 +158,7 @@ pub(super) async fn set_state(
             // The last URL may have been settled meanwhile, so that no other call would finish the crawl.
             let crawl = one(tx, id).await?;
             let counts = crawl.as_ref().map(|crawl| &crawl.counts);
-            if was != RUNNING && counts.is_some_and(|counts| counts.known() > 0) {
+            if was != RUNNING && counts.is_some_and(|counts| counts.total() > 0) {
                 let mut crawl_counts = CountChanges::default();
                 crawl_counts.of(num);
                 crawl_counts.make(tx, StateChange::Finish, now).await?;
@@ -170,10 +170,10 @@ pub(super) async fn set_state(
     one(tx, id).await
 }
 
-pub(super) async fn set_terms(
+pub(super) async fn update_settings(
     tx: &mut Tx,
     id: &CrawlId,
-    terms: &NewTerms,
+    terms: &NewSettings,
     now: i64,
 ) -> Result<Option<Crawl>, Fault> {
     static SET: Sql = Sql::new(
@@ -185,7 +185,7 @@ pub(super) async fn set_terms(
         Arg::Int(num),
         Arg::Text(&terms.definition),
         Arg::OptInt(terms.max_pages.map(saturating_i64)),
-        Arg::Int(saturating_i64(terms.replaces)),
+        Arg::Int(saturating_i64(terms.expected_revision)),
     ];
     let Some(known) = tx.run(&SET, args).await?.first().map(|row| row.int(0)).transpose()? else {
         return Ok(None);

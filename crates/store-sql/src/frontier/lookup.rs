@@ -28,7 +28,7 @@ pub(super) async fn find(tx: &mut Tx, url: &str) -> Result<Vec<Entry>, Fault> {
     tx.run(&FIND, vec![Arg::Key(Key::of(url))]).await?.iter().map(entry).collect()
 }
 
-pub(super) async fn left_out_for(
+pub(super) async fn canonicalized_to(
     tx: &mut Tx,
     crawl: &CrawlId,
     url: &str,
@@ -71,7 +71,7 @@ pub(super) async fn pages(
     ];
     let page = |row: &Row| {
         Ok(PageLinks {
-            place: row.count(0)?,
+            cursor: row.count(0)?,
             item: row.text(1)?,
             url: row.text(2)?,
             depth: row.small(3)?,

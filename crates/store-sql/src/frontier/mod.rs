@@ -21,8 +21,8 @@ use crate::{
 use crawlway_store::{
     Frontier, FrontierPolicy, StoreError, Timestamp,
     frontier::{
-        Added, Crawl, CrawlId, CrawlState, DeadUrls, Ending, Entries, Entry, EntryFilter, NewCrawl, NewTerms,
-        NewUrl, PageLinks, Receipt, Reopen, SettledAs, Taken,
+        AddOutcome, ClaimedUrl, Crawl, CrawlId, CrawlState, DeadUrls, Entries, Entry, EntryFilter, NewCrawl,
+        NewSettings, NewUrl, PageLinks, Receipt, Reopen, UrlSettleOutcome, UrlVerdict,
     },
 };
 use std::sync::atomic::Ordering;
@@ -57,9 +57,9 @@ impl Frontier for SqlStore {
         transact!(Durability::PowerLoss, self, tx, crawls::set_state(tx, id, state, now))
     }
 
-    async fn set_terms(&self, id: &CrawlId, terms: &NewTerms) -> Result<Option<Crawl>, StoreError> {
+    async fn update_settings(&self, id: &CrawlId, terms: &NewSettings) -> Result<Option<Crawl>, StoreError> {
         let now = self.0.time.now();
-        transact!(Durability::PowerLoss, self, tx, crawls::set_terms(tx, id, terms, now))
+        transact!(Durability::PowerLoss, self, tx, crawls::update_settings(tx, id, terms, now))
     }
 
     async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError> {
@@ -77,11 +77,11 @@ impl Frontier for SqlStore {
         transact!(Durability::PowerLoss, self, tx, crawls::reopen(tx, id, which, now))
     }
 
-    async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
+    async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<AddOutcome>, StoreError> {
         add::add(self, crawl, urls).await
     }
 
-    async fn next(&self, max: usize, per_host: u32) -> Result<Vec<Taken>, StoreError> {
+    async fn claim_next(&self, max: usize, per_host: u32) -> Result<Vec<ClaimedUrl>, StoreError> {
         self.0.per_host.store(per_host, Ordering::Relaxed);
         if max == 0 || per_host == 0 {
             return Ok(vec![]);
@@ -89,12 +89,15 @@ impl Frontier for SqlStore {
         transact!(self, tx, next::next(tx, &self.0, max, per_host))
     }
 
-    async fn due(&self) -> Result<Option<Timestamp>, StoreError> {
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         let per_host = self.0.per_host.load(Ordering::Relaxed);
         read!(self, tx, next::due(tx, &self.0, per_host))
     }
 
-    async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError> {
+    async fn settle(
+        &self,
+        endings: &[(Receipt, UrlVerdict)],
+    ) -> Result<Vec<Option<UrlSettleOutcome>>, StoreError> {
         if endings.is_empty() {
             return Ok(vec![]);
         }
@@ -111,17 +114,17 @@ impl Frontier for SqlStore {
         transact!(self, tx, settle::extend(tx, receipts, until))
     }
 
-    async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError> {
+    async fn mark_solo(&self, receipt: Receipt) -> Result<bool, StoreError> {
         transact!(Durability::PowerLoss, self, tx, settle::alone(tx, receipt))
     }
 
-    async fn take_back(&self) -> Result<u64, StoreError> {
+    async fn reclaim_all(&self) -> Result<u64, StoreError> {
         let policy = self.0.policy;
         let now = self.0.time.now();
         transact!(self, tx, expire::take_back(tx, policy, now))
     }
 
-    async fn insist(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError> {
+    async fn recrawl_ignoring_canonical(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError> {
         let now = self.0.time.now();
         transact!(Durability::PowerLoss, self, tx, crawls::insist(tx, crawl, url, now))
     }
@@ -135,7 +138,12 @@ impl Frontier for SqlStore {
         transact!(self, tx, lookup::links(tx, url))
     }
 
-    async fn pages(&self, crawl: &CrawlId, after: u64, most: usize) -> Result<Vec<PageLinks>, StoreError> {
+    async fn page_links(
+        &self,
+        crawl: &CrawlId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<PageLinks>, StoreError> {
         read!(self, tx, lookup::pages(tx, crawl, after, most))
     }
 
@@ -149,8 +157,13 @@ impl Frontier for SqlStore {
         read!(self, tx, lookup::entries(tx, crawl, filter, after, most))
     }
 
-    async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError> {
-        read!(self, tx, lookup::left_out_for(tx, crawl, url, most))
+    async fn canonicalized_to(
+        &self,
+        crawl: &CrawlId,
+        url: &str,
+        most: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        read!(self, tx, lookup::canonicalized_to(tx, crawl, url, most))
     }
 
     async fn dead(
@@ -167,7 +180,7 @@ impl Frontier for SqlStore {
         transact!(Durability::PowerLoss, self, tx, dead::end(tx, items, now, dead::Action::Replay))
     }
 
-    async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
+    async fn drop_dead_letters(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
         let now = self.0.time.now();
         transact!(Durability::PowerLoss, self, tx, dead::end(tx, items, now, dead::Action::Drop))
     }

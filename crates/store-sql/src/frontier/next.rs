@@ -15,8 +15,8 @@ use crate::{
 };
 use crawlway_store::{
     StoreError, Timestamp,
-    frontier::{CrawlId, Receipt, Taken, Validators},
-    suspects::Places,
+    frontier::{ClaimedUrl, CrawlId, Receipt, Validators},
+    suspects::Slots,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -50,7 +50,7 @@ pub(super) async fn next(
     store: &Shared,
     max: usize,
     per_host: u32,
-) -> Result<Vec<Taken>, Fault> {
+) -> Result<Vec<ClaimedUrl>, Fault> {
     // Workers take turns at crawls with a page limit, so that its rest is not taken twice.
     static LOCK: Sql = Sql::new(
         "SELECT num FROM crawls WHERE state = 0 AND max_pages IS NOT NULL AND waiting > 0 ORDER BY num {for update}",
@@ -170,7 +170,7 @@ async fn due_hosts(
 struct Chosen {
     host: i64,
     crawl: i64,
-    url: Taken,
+    url: ClaimedUrl,
 }
 
 /// Chooses URLs from the hosts in their order.
@@ -197,9 +197,9 @@ async fn choose(
                ORDER BY x.due, x.num {limit $3}) e",
     );
     let mut chosen = Vec::with_capacity(max.min(1024));
-    let mut places = Places::new(max);
+    let mut places = Slots::new(max);
     let mut rest = hosts;
-    'hosts: while !rest.is_empty() && places.are_left() {
+    'hosts: while !rest.is_empty() && places.has_free() {
         let left = max - chosen.len();
         let each = left.min(per_host as usize);
         let (some, others) = rest.split_at(rest.len().min(left.div_ceil(each).max(1)));
@@ -230,9 +230,9 @@ async fn choose(
     Ok(chosen)
 }
 
-fn taken(row: &Row, crawl: &RunningCrawl, host: &Host, lease_until: Timestamp) -> Result<Taken, Fault> {
-    Ok(Taken {
-        receipt: Receipt { entry: row.count(1)?, taking: row.count(2)? + 1 },
+fn taken(row: &Row, crawl: &RunningCrawl, host: &Host, lease_until: Timestamp) -> Result<ClaimedUrl, Fault> {
+    Ok(ClaimedUrl {
+        receipt: Receipt { entry: row.count(1)?, claim: row.count(2)? + 1 },
         crawl: crawl.id.clone(),
         revision: crawl.revision,
         item: row.text(3)?,
@@ -240,7 +240,7 @@ fn taken(row: &Row, crawl: &RunningCrawl, host: &Host, lease_until: Timestamp) -
         host: host.name.clone(),
         depth: row.small(5)?,
         chain: row.small(6)?,
-        insist: row.int(7)? != 0,
+        ignore_canonical: row.int(7)? != 0,
         attempt: row.small(8)? + 1,
         losses: row.small(14)?,
         replays: row.small(13)?,

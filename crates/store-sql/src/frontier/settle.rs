@@ -15,7 +15,7 @@ use crate::{
 };
 use crawlway_store::{
     FrontierPolicy,
-    frontier::{Ending, PageFacts, Receipt, SettledAs},
+    frontier::{PageFacts, Receipt, UrlSettleOutcome, UrlVerdict},
 };
 use std::collections::HashMap;
 
@@ -30,8 +30,8 @@ pub(super) async fn settle(
     tx: &mut Tx,
     policy: FrontierPolicy,
     now: i64,
-    endings: &[(Receipt, Ending)],
-) -> Result<Vec<Option<SettledAs>>, Fault> {
+    endings: &[(Receipt, UrlVerdict)],
+) -> Result<Vec<Option<UrlSettleOutcome>>, Fault> {
     let mut in_flight = in_flight(tx, endings.iter().map(|(receipt, _)| *receipt)).await?;
     let mut crawl_counts = CountChanges::default();
     let mut changes = HostChanges::default();
@@ -46,7 +46,7 @@ pub(super) async fn settle(
             answers.push(None);
             continue;
         };
-        if let Ending::Done { outcome, .. } = ending {
+        if let UrlVerdict::Done { outcome, .. } = ending {
             crawl_counts.outcome(url.crawl, outcome);
         }
         let counts = crawl_counts.of(url.crawl);
@@ -54,7 +54,7 @@ pub(super) async fn settle(
         changes.in_flight(url.host, -1);
         let change = Change { num, attempts: url.attempts, ..Change::default() };
         let (answer, change) = match ending {
-            Ending::Done { outcome, facts, rest } => {
+            UrlVerdict::Done { outcome, facts, host_delay: rest } => {
                 counts.done += 1;
                 counts.fetched += i64::from(facts.fetched);
                 changes.rest(url.host, after(now, *rest));
@@ -64,11 +64,11 @@ pub(super) async fn settle(
                 }
                 let facts = Some(facts);
                 (
-                    SettledAs::Done,
+                    UrlSettleOutcome::Done,
                     Change { state: DONE, due, outcome: Some(outcome.clone()), facts, ..change },
                 )
             }
-            Ending::Retry { after: delay, error, rest } => {
+            UrlVerdict::Retry { after: delay, error, host_delay: rest } => {
                 changes.rest(url.host, after(now, *rest));
                 let error = Some(error.clone());
                 if url.attempts >= i64::from(policy.max_attempts) {
@@ -79,7 +79,7 @@ pub(super) async fn settle(
                         error.as_deref().unwrap_or_default()
                     );
                     (
-                        SettledAs::Dead,
+                        UrlSettleOutcome::Dead,
                         Change { state: DEAD, due: Some(now), outcome: Some(why), error, ..change },
                     )
                 } else {
@@ -87,24 +87,27 @@ pub(super) async fn settle(
                     changes.pending(url.host, 1);
                     let attempt = u32::try_from(url.attempts + 1).unwrap_or(u32::MAX);
                     let due = Some(after(now, *delay));
-                    (SettledAs::Retrying { attempt }, Change { state: PENDING, due, error, ..change })
+                    (UrlSettleOutcome::Retrying { attempt }, Change { state: PENDING, due, error, ..change })
                 }
             }
-            Ending::Defer { until } | Ending::Wait { until } => {
+            UrlVerdict::Defer { until } | UrlVerdict::Wait { until } => {
                 counts.pending += 1;
                 changes.pending(url.host, 1);
-                if matches!(ending, Ending::Defer { .. }) {
+                if matches!(ending, UrlVerdict::Defer { .. }) {
                     changes.rest(url.host, millis(*until));
                     deferred.push(num);
                 }
                 let due = Some(millis(*until));
-                (SettledAs::Deferred, Change { state: PENDING, due, attempts: url.attempts - 1, ..change })
+                (
+                    UrlSettleOutcome::Deferred,
+                    Change { state: PENDING, due, attempts: url.attempts - 1, ..change },
+                )
             }
-            Ending::Dead { reason, rest } => {
+            UrlVerdict::Dead { reason, host_delay: rest } => {
                 counts.dead += 1;
                 changes.rest(url.host, after(now, *rest));
                 let (outcome, error) = (Some(reason.clone()), Some(reason.clone()));
-                (SettledAs::Dead, Change { state: DEAD, due: Some(now), outcome, error, ..change })
+                (UrlSettleOutcome::Dead, Change { state: DEAD, due: Some(now), outcome, error, ..change })
             }
         };
         change.write(&mut rows);
@@ -211,7 +214,7 @@ pub(super) async fn alone(tx: &mut Tx, receipt: Receipt) -> Result<bool, Fault> 
 /// Whether a receipt is of the current lease.
 fn is_held(in_flight: &HashMap<i64, InFlight>, receipt: Receipt) -> bool {
     let url = in_flight.get(&saturating_i64(receipt.entry));
-    url.is_some_and(|url| url.taking == saturating_i64(receipt.taking))
+    url.is_some_and(|url| url.taking == saturating_i64(receipt.claim))
 }
 
 /// The URLs of these receipts that are in flight, with their hosts locked.

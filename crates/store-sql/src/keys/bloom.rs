@@ -2,28 +2,28 @@
 
 use super::Kind;
 use crate::key::Key;
-use crawlway_store::Filter;
+use crawlway_store::BloomFilter;
 
 /// 8 MiB: thirteen bits for each of five million keys. More keys only mean more false positives.
 const BITS: usize = 1 << 26;
 
 /// Bloom filter over the keys of all kinds.
 #[derive(Debug)]
-pub(crate) struct KeyFilter(Filter);
+pub(crate) struct KeyFilter(BloomFilter);
 
 impl Default for KeyFilter {
     fn default() -> Self {
-        Self(Filter::new(BITS))
+        Self(BloomFilter::new(BITS))
     }
 }
 
 impl KeyFilter {
     pub(crate) fn insert(&mut self, kind: Kind, key: Key) {
-        self.0.add(hash(kind, key));
+        self.0.insert(hash(kind, key));
     }
 
     pub(crate) fn may_contain(&self, kind: Kind, key: Key) -> bool {
-        self.0.may_have(hash(kind, key))
+        self.0.may_contain(hash(kind, key))
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
 };
 use crawlway_store::{
     IndexedPage, PageIndex, StoreError, Timestamp,
-    pages::{Query, Results, Search, SearchError, precedence::received},
+    pages::{Query, SearchError, SearchRequest, SearchResults, precedence::clamp_crawl_times},
 };
 use parking_lot::Mutex;
 use std::{
@@ -51,7 +51,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10 * 60);
 ///
 /// A search reads the tokens of every matching page to rank it, so its time grows with the number of matches.
 #[derive(Debug)]
-pub struct SqlPages {
+pub struct SqlPageIndex {
     store: SqlStore,
     closed: AtomicBool,
     swept: Mutex<Option<Instant>>,
@@ -59,17 +59,17 @@ pub struct SqlPages {
 
 impl SqlStore {
     /// The page index in this database, over the same connections. PostgreSQL only.
-    pub fn pages(&self) -> Result<SqlPages, StoreError> {
+    pub fn page_index(&self) -> Result<SqlPageIndex, StoreError> {
         if !self.is_shared() {
             let problem =
                 "SQLite holds no page index; use the embedded index beside it, or PostgreSQL for both";
             return Err(StoreError::Invalid { problem: problem.to_owned() });
         }
-        Ok(SqlPages { store: self.clone(), closed: AtomicBool::new(false), swept: Mutex::default() })
+        Ok(SqlPageIndex { store: self.clone(), closed: AtomicBool::new(false), swept: Mutex::default() })
     }
 }
 
-impl SqlPages {
+impl SqlPageIndex {
     fn open(&self) -> Result<&SqlStore, StoreError> {
         if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(&self.store) }
     }
@@ -86,19 +86,19 @@ impl SqlPages {
 }
 
 #[async_trait::async_trait]
-impl PageIndex for SqlPages {
+impl PageIndex for SqlPageIndex {
     async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
         let store = self.open()?;
         pages.iter().try_for_each(IndexedPage::check)?;
         if pages.is_empty() {
             return Ok(());
         }
-        let pages = received(pages, Timestamp::now());
+        let pages = clamp_crawl_times(pages, Timestamp::now());
         let latest = write::latest(&pages);
         transact!(store, tx, write::write(tx, &latest))
     }
 
-    async fn search(&self, search: &Search) -> Result<Results, SearchError> {
+    async fn search(&self, search: &SearchRequest) -> Result<SearchResults, SearchError> {
         search.check()?;
         let query = Query::parse(&search.query)?;
         let store = self.open()?;
@@ -136,7 +136,7 @@ impl PageIndex for SqlPages {
         Ok(rows?.iter().map(row::page).collect::<Result<_, Fault>>()?)
     }
 
-    async fn matching(
+    async fn scan_matching(
         &self,
         query: &Query,
         after: Option<&str>,

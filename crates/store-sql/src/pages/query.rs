@@ -4,7 +4,7 @@
 
 use super::row::{DOMAIN, TEXT, TITLE, push_token};
 use crate::{link::Arg, time::millis};
-use crawlway_store::pages::{Query, words};
+use crawlway_store::pages::{Query, tokenizer};
 use std::fmt::Write;
 
 /// Weight of the title relative to the text.
@@ -58,12 +58,12 @@ fn candidates(query: &Query, parameters: &mut Parameters) -> Candidates {
     let exact = |condition: String| Candidates { condition: Some(condition), exact: true };
     match query {
         Query::Word(text) | Query::Phrase(text) => {
-            let words = words::list(text);
+            let words = tokenizer::tokens(text);
             let has = words.iter().map(|word| has_word(word, parameters)).collect();
             Candidates { exact: words.len() < 2, condition: Some(all_of(has, "false")) }
         }
         Query::TitleWord(text) | Query::TitlePhrase(text) => {
-            let words = words::list(text);
+            let words = tokenizer::tokens(text);
             let has = words.iter().map(|word| has_token(TITLE, word, parameters)).collect();
             Candidates { exact: words.len() < 2, condition: Some(all_of(has, "false")) }
         }
@@ -87,10 +87,11 @@ fn candidates(query: &Query, parameters: &mut Parameters) -> Candidates {
 
 /// The exact condition on the columns of a page.
 fn exactly(query: &Query, parameters: &mut Parameters) -> String {
-    let mut has_phrase = |column: &str, prefix: char, text: &str| match phrase(prefix, &words::list(text)) {
-        Some(phrase) => format!("strpos({column}, ${}) > 0", parameters.add(phrase)),
-        None => "false".to_owned(),
-    };
+    let mut has_phrase =
+        |column: &str, prefix: char, text: &str| match phrase(prefix, &tokenizer::tokens(text)) {
+            Some(phrase) => format!("strpos({column}, ${}) > 0", parameters.add(phrase)),
+            None => "false".to_owned(),
+        };
     match query {
         Query::Word(text) | Query::Phrase(text) => {
             format!("({} OR {})", has_phrase("head", TITLE, text), has_phrase("body", TEXT, text))
@@ -144,10 +145,10 @@ pub(super) struct Term {
 pub(super) fn scored(query: &Query) -> Vec<Term> {
     match query {
         Query::Word(text) | Query::Phrase(text) => {
-            vec![Term { words: words::list(text), only_title: false }]
+            vec![Term { words: tokenizer::tokens(text), only_title: false }]
         }
         Query::TitleWord(text) | Query::TitlePhrase(text) => {
-            vec![Term { words: words::list(text), only_title: true }]
+            vec![Term { words: tokenizer::tokens(text), only_title: true }]
         }
         Query::All(parts) | Query::Any(parts) => parts.iter().flat_map(scored).collect(),
         Query::Host(_) | Query::Crawled { .. } | Query::Not(_) => vec![],

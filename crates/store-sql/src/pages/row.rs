@@ -1,7 +1,7 @@
 //! A page as a row, and the tokens that it is found by.
 
 use crate::{fault::Fault, link::Row, time::timestamp};
-use crawlway_store::{IndexedPage, pages::words::words};
+use crawlway_store::{IndexedPage, pages::tokenizer::tokenize};
 
 /// Prefixes of tokens.
 pub(super) const DOMAIN: char = '@';
@@ -35,7 +35,7 @@ impl Tokens {
 }
 
 fn push_words(prefix: char, text: &str, column: &mut String) -> u64 {
-    let (mut words, mut word, mut count) = (words(text), String::new(), 0);
+    let (mut words, mut word, mut count) = (tokenize(text), String::new(), 0);
     while words.next_into(&mut word).is_some() {
         push_token(prefix, &word, column);
         count += 1;

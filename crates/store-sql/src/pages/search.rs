@@ -13,9 +13,9 @@ use crate::{
 use crawlway_store::{
     IndexedPage,
     pages::{
-        Duplicate, Hit, Query, Results, Search,
-        near::{Group, deeper, first_depth, fold},
-        snippet::marked,
+        Duplicate, Hit, Query, SearchRequest, SearchResults,
+        near_duplicates::{HitGroup, collapse, initial_depth, next_depth},
+        snippet::highlighted_terms,
     },
 };
 use std::collections::HashMap;
@@ -29,18 +29,22 @@ const MAX_PAGES: u64 = 50_000;
 /// Number of words in a query whose document frequency is looked up.
 const MAX_WEIGHED_WORDS: usize = 32;
 
-pub(super) async fn search(tx: &mut Tx, query: &Query, search: &Search) -> Result<Results, Fault> {
+pub(super) async fn search(
+    tx: &mut Tx,
+    query: &Query,
+    search: &SearchRequest,
+) -> Result<SearchResults, Fault> {
     let statement = statement(tx, query).await?;
-    let wanted = search.wanted();
-    let (total, groups) = if search.fold {
+    let wanted = search.needed_hits();
+    let (total, groups) = if search.collapse_duplicates {
         folded(tx, &statement, wanted).await?
     } else {
         let (total, ranked) = best(tx, &statement, wanted).await?;
-        (total, ranked.into_iter().map(Group::alone).collect())
+        (total, ranked.into_iter().map(HitGroup::single).collect())
     };
-    let shown: Vec<&Group<Ranked>> = groups.iter().skip(search.offset).take(search.limit).collect();
-    let hits = hits(tx, &shown, &marked(query)).await?;
-    Ok(Results { total, hits, next_offset: search.next_offset(groups.len()) })
+    let shown: Vec<&HitGroup<Ranked>> = groups.iter().skip(search.offset).take(search.limit).collect();
+    let hits = hits(tx, &shown, &highlighted_terms(query)).await?;
+    Ok(SearchResults { total, hits, next_offset: search.next_offset(groups.len()) })
 }
 
 /// Matching pages in order of URL, after this one.
@@ -147,13 +151,13 @@ async fn folded(
     tx: &mut Tx,
     statement: &Statement,
     wanted: usize,
-) -> Result<(u64, Vec<Group<Ranked>>), Fault> {
-    let mut depth = first_depth(wanted);
+) -> Result<(u64, Vec<HitGroup<Ranked>>), Fault> {
+    let mut depth = initial_depth(wanted);
     loop {
         let (total, ranked) = best(tx, statement, depth).await?;
         let all = ranked.len() < depth;
-        let groups = fold(ranked.into_iter().map(|hit| (hit, hit.simhash)));
-        match deeper(depth) {
+        let groups = collapse(ranked.into_iter().map(|hit| (hit, hit.simhash)));
+        match next_depth(depth) {
             Some(next) if groups.len() < wanted && !all => depth = next,
             _ => return Ok((total, groups)),
         }
@@ -161,7 +165,7 @@ async fn folded(
 }
 
 /// The pages of these hits, without those that were just removed.
-async fn hits(tx: &mut Tx, groups: &[&Group<Ranked>], marked: &[Vec<String>]) -> Result<Vec<Hit>, Fault> {
+async fn hits(tx: &mut Tx, groups: &[&HitGroup<Ranked>], marked: &[Vec<String>]) -> Result<Vec<Hit>, Fault> {
     static READ: Sql = Sql::new(
         "SELECT p.item, p.url, p.host, p.title, p.description, CASE WHEN r.whole = 1 THEN p.text ELSE '' END,
                 p.crawled_at, p.status_code, p.simhash, p.num

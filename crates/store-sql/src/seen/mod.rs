@@ -15,7 +15,7 @@ use crate::{
 };
 use crawlway_store::{
     SeenUrls, StoreError,
-    seen::{Claim, Claimed, Seen},
+    seen::{Claim, ClaimOutcome, SeenUrl},
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -24,7 +24,7 @@ use std::{
 
 #[async_trait::async_trait]
 impl SeenUrls for SqlStore {
-    async fn claim(&self, claims: &[Claim], term: Duration) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, claims: &[Claim], term: Duration) -> Result<Vec<ClaimOutcome>, StoreError> {
         if claims.is_empty() {
             return Ok(vec![]);
         }
@@ -40,23 +40,23 @@ impl SeenUrls for SqlStore {
         let answers = keys.iter().zip(claims).map(|(key, claim)| {
             let owner = storable(&claim.owner);
             match holders.get(key) {
-                None => Claimed::Ours,
+                None => ClaimOutcome::Granted,
                 Some(holder) if holder.crawled => {
                     let (owner, at) = (holder.owner.clone(), holder.marked_at.map(timestamp));
-                    Claimed::Seen { owner, at, until: timestamp(holder.until) }
+                    ClaimOutcome::Seen { owner, at, until: timestamp(holder.until) }
                 }
-                Some(holder) if holder.owner == owner && holder.ours => Claimed::Ours,
+                Some(holder) if holder.owner == owner && holder.ours => ClaimOutcome::Granted,
                 Some(holder) => {
-                    Claimed::Taken { owner: holder.owner.clone(), until: timestamp(holder.until) }
+                    ClaimOutcome::Taken { owner: holder.owner.clone(), until: timestamp(holder.until) }
                 }
             }
         });
         Ok(answers.collect())
     }
 
-    async fn mark(&self, seen: &[Seen]) -> Result<(), StoreError> {
+    async fn mark(&self, seen: &[SeenUrl]) -> Result<(), StoreError> {
         let now = self.0.time.now();
-        let last: BTreeMap<Key, &Seen> = seen.iter().map(|seen| (Key::of(&seen.url), seen)).collect();
+        let last: BTreeMap<Key, &SeenUrl> = seen.iter().map(|seen| (Key::of(&seen.url), seen)).collect();
         if last.is_empty() {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl SeenUrls for SqlStore {
         .map(drop)
     }
 
-    async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
+    async fn contains(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
         static KNOWN: Sql = Sql::pair(
             "SELECT s.hash FROM {rows hash key} r CROSS JOIN seen s WHERE {hashed seen s r.hash} AND s.until > $2",
             "SELECT s.hash FROM {rows hash key} r JOIN seen s ON s.hash = r.hash WHERE s.until > $2",
@@ -128,7 +128,7 @@ impl SeenUrls for SqlStore {
         Ok(known)
     }
 
-    async fn sweep(&self, most: usize) -> Result<u64, StoreError> {
+    async fn purge_expired(&self, most: usize) -> Result<u64, StoreError> {
         static SWEEP: Sql = Sql::pair(
             "DELETE FROM seen WHERE num IN
              (SELECT s.num FROM seen s WHERE s.until <= $1 ORDER BY s.until LIMIT $2) RETURNING 1",
@@ -235,7 +235,7 @@ async fn claim_first(
 
 async fn mark_last(
     tx: &mut Tx,
-    last: &BTreeMap<Key, &Seen>,
+    last: &BTreeMap<Key, &SeenUrl>,
     now: i64,
     claims: &ClaimCache,
 ) -> Result<(), Fault> {

@@ -11,7 +11,7 @@ use crate::{
     rows::Rows,
     time::after,
 };
-use crawlway_store::seen::Seen;
+use crawlway_store::seen::SeenUrl;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -68,7 +68,7 @@ pub(super) async fn claim(
 
 pub(super) async fn mark(
     tx: &mut Tx,
-    last: &BTreeMap<Key, &Seen>,
+    last: &BTreeMap<Key, &SeenUrl>,
     now: i64,
     claims: &ClaimCache,
 ) -> Result<(), Fault> {

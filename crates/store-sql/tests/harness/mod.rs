@@ -3,10 +3,10 @@
 
 use crawlway_clock::{Clock, ManualClock, Timestamp};
 use crawlway_store::{
-    End, Frontier, FrontierPolicy, TrailEntry,
+    AttemptEnd, Frontier, FrontierPolicy, TrailEntry,
     frontier::{Crawl, CrawlId, NewCrawl, NewUrl},
 };
-use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use sqlx::{Connection, Executor, PgConnection};
 use std::{sync::Arc, time::Duration};
 
@@ -14,13 +14,13 @@ pub(crate) const POLICY: FrontierPolicy = FrontierPolicy {
     lease: Duration::from_secs(60),
     max_attempts: 3,
     max_solo_crashes: 3,
-    most_waiting: 1_000_000,
-    most_waiting_of_host: 1_000_000,
+    max_pending: 1_000_000,
+    max_pending_per_host: 1_000_000,
 };
 
 /// A database for one test; [`clear`](Self::clear) deletes it.
 pub(crate) struct TestDatabase {
-    pub(crate) place: Place,
+    pub(crate) place: Database,
     pub(crate) clock: Arc<ManualClock>,
     folder: Option<tempfile::TempDir>,
     schema: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct TestDatabase {
 impl TestDatabase {
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let place = Place::Sqlite(folder.path().join("store.db"));
+        let place = Database::Sqlite(folder.path().join("store.db"));
         Self { place, clock: ManualClock::at(Timestamp::now()), folder: Some(folder), schema: None }
     }
 
@@ -39,7 +39,7 @@ impl TestDatabase {
         let mut connection = PgConnection::connect(&server).await.expect("the server answers");
         let make = format!("CREATE SCHEMA {schema}");
         connection.execute(sqlx::AssertSqlSafe(make)).await.expect("a schema");
-        let place = Place::Postgres(within(&server, &schema));
+        let place = Database::Postgres(within(&server, &schema));
         Self { place, clock: ManualClock::at(Timestamp::now()), folder: None, schema: Some(schema) }
     }
 
@@ -56,12 +56,12 @@ impl TestDatabase {
     pub(crate) async fn execute(&self, sql: &str) {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         match &self.place {
-            Place::Sqlite(path) => {
+            Database::Sqlite(path) => {
                 let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
                 let mut connection = sqlx::SqliteConnection::connect_with(&options).await.expect("the file");
                 connection.execute(sql).await.expect("a statement that works");
             }
-            Place::Postgres(address) => {
+            Database::Postgres(address) => {
                 let mut connection = PgConnection::connect(address).await.expect("the server answers");
                 connection.execute(sql).await.expect("a statement that works");
             }
@@ -104,13 +104,13 @@ pub(crate) fn url(host: &str, path: &str) -> NewUrl {
         depth: 0,
         chain: 0,
         found_on: None,
-        insist: false,
-        in_any_case: false,
+        ignore_canonical: false,
+        ignore_limit: false,
         budget: None,
     }
 }
 
-pub(crate) fn trail_entry(item: &str, subject: Option<&str>, at: u64, end: End) -> TrailEntry {
+pub(crate) fn trail_entry(item: &str, subject: Option<&str>, at: u64, end: AttemptEnd) -> TrailEntry {
     TrailEntry {
         item: item.to_owned(),
         subject: subject.map(str::to_owned),

@@ -2,8 +2,8 @@
 
 use super::harness::TestDatabase;
 use crawlway_store::{
-    Frontier, FrontierPolicy, Gate, ManualClock, PageIndex, Policy, SeenUrls, Trails, UrlRecords,
-    gate::MAX_GAP,
+    Frontier, FrontierPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter, SeenUrls, Trails,
+    UrlRecords, rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{SqlOptions, SqlStore};
@@ -19,7 +19,7 @@ pub(crate) struct SqlHarness {
     /// Taken when the harness is dropped.
     database: Option<TestDatabase>,
     policy: FrontierPolicy,
-    gate_policy: Policy,
+    gate_policy: RateLimitPolicy,
     open: Vec<SqlStore>,
 }
 
@@ -32,7 +32,7 @@ impl SqlHarness {
         Self {
             database: Some(database),
             policy: FrontierPolicy::default(),
-            gate_policy: Policy::default(),
+            gate_policy: RateLimitPolicy::default(),
             open: vec![],
         }
     }
@@ -44,8 +44,12 @@ impl SqlHarness {
     /// A handle that shares only the database with the others. A small cache, so that it evicts URLs, and small batches of
     /// keys.
     async fn handle(&mut self) -> Arc<SqlStore> {
-        let options =
-            SqlOptions { policy: self.policy, remembered: 256, keys_at_once: 3, ..self.database().options() };
+        let options = SqlOptions {
+            policy: self.policy,
+            url_cache_capacity: 256,
+            key_batch: 3,
+            ..self.database().options()
+        };
         let store = SqlStore::open(options).await.expect("the store opens");
         self.open.push(store.clone());
         Arc::new(store)
@@ -83,7 +87,7 @@ impl Backend for SqlHarness {
         Some(&self.database().clock)
     }
 
-    fn many_groups(&self) -> usize {
+    fn max_groups(&self) -> usize {
         3_000
     }
 }
@@ -121,7 +125,7 @@ opens! {
 #[async_trait::async_trait]
 impl Harness<dyn PageIndex> for SqlHarness {
     async fn fresh(&mut self, (): ()) -> Arc<dyn PageIndex> {
-        Arc::new(self.handle().await.pages().expect("PostgreSQL has pages"))
+        Arc::new(self.handle().await.page_index().expect("PostgreSQL has pages"))
     }
 
     async fn second_handle(&mut self) -> Option<Arc<dyn PageIndex>> {
@@ -129,22 +133,22 @@ impl Harness<dyn PageIndex> for SqlHarness {
     }
 
     async fn reopen(&mut self) -> Arc<dyn PageIndex> {
-        Arc::new(self.opened_again().await.pages().expect("PostgreSQL has pages"))
+        Arc::new(self.opened_again().await.page_index().expect("PostgreSQL has pages"))
     }
 }
 
 #[async_trait::async_trait]
-impl Harness<dyn Gate> for SqlHarness {
-    async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
+impl Harness<dyn RateLimiter> for SqlHarness {
+    async fn fresh(&mut self, policy: RateLimitPolicy) -> Arc<dyn RateLimiter> {
         self.gate_policy = policy;
-        let gate = Harness::<dyn Gate>::second_handle(self).await.expect("a handle");
+        let rate_limiter = Harness::<dyn RateLimiter>::second_handle(self).await.expect("a handle");
         // A new rate limiter holds every group for its minimum delay, since earlier state may be lost.
-        self.database().clock.advance(MAX_GAP);
-        gate
+        self.database().clock.advance(MAX_MIN_DELAY);
+        rate_limiter
     }
 
-    async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
-        let gate = self.handle().await.gate(self.gate_policy.clone()).await;
-        Some(Arc::new(gate.expect("the suite's policies can be held")))
+    async fn second_handle(&mut self) -> Option<Arc<dyn RateLimiter>> {
+        let rate_limiter = self.handle().await.rate_limiter(self.gate_policy.clone()).await;
+        Some(Arc::new(rate_limiter.expect("the suite's policies can be held")))
     }
 }

@@ -68,10 +68,10 @@ pub struct NewCrawl {
 
 /// New settings of an existing crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewTerms {
+pub struct NewSettings {
     /// Expected current revision. The update is refused if it differs (optimistic concurrency), so that no change is
     /// lost.
-    pub replaces: u64,
+    pub expected_revision: u64,
     /// New definition, encoded by the flow; opaque to the store.
     pub definition: String,
     /// New page limit; `None` for no limit.
@@ -137,7 +137,7 @@ impl CrawlState {
     }
 
     /// Parses a stored name.
-    pub fn from_word(word: &str) -> Option<Self> {
+    pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 }
@@ -169,7 +169,7 @@ pub struct CrawlCounts {
 
 impl CrawlCounts {
     /// Number of all URLs of the crawl.
-    pub fn known(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.waiting + self.in_flight + self.done + self.dead
     }
 }

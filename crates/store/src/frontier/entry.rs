@@ -21,35 +21,35 @@ pub struct NewUrl {
     /// Item of the referring page; `None` for a seed.
     pub found_on: Option<String>,
     /// The page is indexed under this URL even if it names another canonical URL.
-    pub insist: bool,
+    pub ignore_canonical: bool,
     /// The URL is exempt from the limits on pending URLs: a user asked for it, or it replaces a URL that is no longer
     /// pending.
-    pub in_any_case: bool,
+    pub ignore_limit: bool,
     /// The budget that it counts against.
-    pub budget: Option<Budget>,
+    pub budget: Option<UrlBudget>,
 }
 
 /// Reason in [`super::CrawlCounts::left_out`] for URLs beyond the limits on pending URLs.
-pub const TOO_MANY_WAITING: &str = "too_many_waiting";
+pub const TOO_MANY_PENDING: &str = "too_many_waiting";
 
 /// Limit on the URLs of one kind: the protection against crawler traps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Budget {
+pub struct UrlBudget {
     /// The kind, unique within the crawl.
     pub kind: String,
     /// Maximum number of URLs of this kind.
-    pub most: u64,
+    pub max: u64,
     /// Reason in [`super::CrawlCounts::left_out`] for URLs beyond the budget.
     pub reason: String,
 }
 
 /// Outcome of adding a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Added {
+pub enum AddOutcome {
     /// The URL was added and is pending.
     New,
     /// The crawl has this URL already.
-    Known,
+    Duplicate,
     /// The URL was not added: its budget is used up, or too many URLs are pending.
     OverBudget,
 }
@@ -60,12 +60,12 @@ pub struct Receipt {
     /// Number of the URL, internal to the frontier.
     pub entry: u64,
     /// Number of the claim, unique for this URL.
-    pub taking: u64,
+    pub claim: u64,
 }
 
 /// A URL claimed by a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct ClaimedUrl {
     /// Receipt to settle it with.
     pub receipt: Receipt,
     /// Its crawl.
@@ -83,7 +83,7 @@ pub struct Taken {
     /// Number of links in a row between URLs of the same kind.
     pub chain: u32,
     /// The page is indexed under this URL even if it names another canonical URL.
-    pub insist: bool,
+    pub ignore_canonical: bool,
     /// Number of the attempt, from 1. Retries count; deferrals and lost workers do not.
     pub attempt: u32,
     /// Number of workers lost while they held it, which makes it suspect: see [`crate::suspects`].
@@ -109,7 +109,7 @@ pub struct Validators {
 
 /// Verdict on a claimed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum UrlVerdict {
     /// The URL is done, at least until it is reopened.
     Done {
         /// Outcome, counted in [`super::CrawlCounts::outcomes`].
@@ -117,7 +117,7 @@ pub enum Ending {
         /// Facts about the page, which replace those of the last fetch.
         facts: PageFacts,
         /// Delay of its host in this crawl. A longer delay in force stays.
-        rest: Duration,
+        host_delay: Duration,
     },
     /// The attempt failed and counts: retry after a delay. After the last attempt the URL is dead.
     Retry {
@@ -126,7 +126,7 @@ pub enum Ending {
         /// Error of the attempt.
         error: String,
         /// Delay of its host.
-        rest: Duration,
+        host_delay: Duration,
     },
     /// The rate limiter reserved a slot: retry at this time, before all other URLs of its host. The whole host is
     /// deferred. Does not count as an attempt.
@@ -147,7 +147,7 @@ pub enum Ending {
         /// Reason.
         reason: String,
         /// Delay of its host.
-        rest: Duration,
+        host_delay: Duration,
     },
 }
 
@@ -185,7 +185,7 @@ pub enum Reopen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageLinks {
     /// Pagination cursor of this page.
-    pub place: u64,
+    pub cursor: u64,
     /// The item's id.
     pub item: String,
     /// The URL.
@@ -218,7 +218,7 @@ pub struct Entries {
 
 /// Outcome of settling a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SettledAs {
+pub enum UrlSettleOutcome {
     /// Done.
     Done,
     /// Pending, for its next attempt.

@@ -15,10 +15,10 @@
 mod crawl;
 mod entry;
 
-pub use crawl::{Crawl, CrawlCounts, CrawlId, CrawlIdError, CrawlState, NewCrawl, NewTerms};
+pub use crawl::{Crawl, CrawlCounts, CrawlId, CrawlIdError, CrawlState, NewCrawl, NewSettings};
 pub use entry::{
-    Added, Budget, DeadUrl, DeadUrls, Ending, Entries, Entry, EntryFilter, EntryState, NewUrl, PageFacts,
-    PageLinks, Receipt, Reopen, SettledAs, TOO_MANY_WAITING, Taken, Validators,
+    AddOutcome, ClaimedUrl, DeadUrl, DeadUrls, Entries, Entry, EntryFilter, EntryState, NewUrl, PageFacts,
+    PageLinks, Receipt, Reopen, TOO_MANY_PENDING, UrlBudget, UrlSettleOutcome, UrlVerdict, Validators,
 };
 
 use crate::{StoreError, Timestamp};
@@ -34,10 +34,10 @@ pub struct FrontierPolicy {
     /// Maximum number of crashes in solo runs; then the URL is dead.
     pub max_solo_crashes: u32,
     /// Maximum number of pending URLs of a crawl, beyond which discovered URLs are not added; see
-    /// [`most_waiting`](FrontierPolicy::most_waiting).
-    pub most_waiting: u64,
+    /// [`max_pending`](FrontierPolicy::max_pending).
+    pub max_pending: u64,
     /// Maximum number of pending URLs of one host of a crawl.
-    pub most_waiting_of_host: u64,
+    pub max_pending_per_host: u64,
 }
 
 /// Maximum number of pending URLs for each page of the page limit.
@@ -48,9 +48,9 @@ const MIN_MAX_PENDING: u64 = 10_000;
 
 impl FrontierPolicy {
     /// Maximum number of pending URLs of a crawl with this page limit. A small crawl would never fetch most of them.
-    pub fn most_waiting(&self, max_pages: Option<u64>) -> u64 {
+    pub fn max_pending_of_crawl(&self, max_pages: Option<u64>) -> u64 {
         let needed = max_pages.map(|pages| pages.saturating_mul(MAX_PENDING_PER_PAGE).max(MIN_MAX_PENDING));
-        needed.map_or(self.most_waiting, |needed| needed.min(self.most_waiting))
+        needed.map_or(self.max_pending, |needed| needed.min(self.max_pending))
     }
 }
 
@@ -60,8 +60,8 @@ impl Default for FrontierPolicy {
             lease: Duration::from_secs(60),
             max_attempts: 5,
             max_solo_crashes: 3,
-            most_waiting: 10_000_000,
-            most_waiting_of_host: 1_000_000,
+            max_pending: 10_000_000,
+            max_pending_per_host: 1_000_000,
         }
     }
 }
@@ -95,7 +95,7 @@ pub trait Frontier: Debug + Send + Sync {
     /// Replaces the settings of a crawl and increments its revision. Returns the updated crawl; `None` if the crawl is
     /// unknown or its revision is not the expected one. A raised page limit sets a limited crawl running; a page limit
     /// that is used up ends a running one.
-    async fn set_terms(&self, id: &CrawlId, terms: &NewTerms) -> Result<Option<Crawl>, StoreError>;
+    async fn update_settings(&self, id: &CrawlId, terms: &NewSettings) -> Result<Option<Crawl>, StoreError>;
 
     /// Renames a crawl. Returns `false` if the crawl is unknown or the new id is taken.
     async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError>;
@@ -112,10 +112,10 @@ pub trait Frontier: Debug + Send + Sync {
     /// it limited if its page limit is used up.
     ///
     /// While the number of pending URLs is at the limits of the policy, new URLs are not added, except those with
-    /// [`NewUrl::in_any_case`]. Concurrent callers may each exceed the limits by one batch.
+    /// [`NewUrl::ignore_limit`]. Concurrent callers may each exceed the limits by one batch.
     ///
     /// An unknown crawl is [`StoreError::Invalid`].
-    async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError>;
+    async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<AddOutcome>, StoreError>;
 
     /// Claims up to `max` due URLs, from the hosts that have waited longest, with at most `per_host` URLs in flight for
     /// each host of a crawl; within a host in the order in which they became due.
@@ -123,18 +123,21 @@ pub trait Frontier: Debug + Send + Sync {
     /// Only running crawls take part, each with no more URLs than its page limit less those fetched and in flight.
     /// URLs whose lease was lost come first, and count as more than one of the `max`, see [`crate::suspects`]. After an
     /// outage of the store no lease counts as lost before its holder had the chance to extend it.
-    async fn next(&self, max: usize, per_host: u32) -> Result<Vec<Taken>, StoreError>;
+    async fn claim_next(&self, max: usize, per_host: u32) -> Result<Vec<ClaimedUrl>, StoreError>;
 
     /// When the next pending URL of a running crawl is due. Until then nothing can be claimed unless a URL is added or
     /// settled. A time in the past means now.
-    async fn due(&self) -> Result<Option<Timestamp>, StoreError>;
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// Settles claimed URLs. `None` means fenced: the lease was lost and the URL was claimed again, so that the verdict
     /// had no effect. A verdict after the end of the lease counts if the URL was not claimed again.
     ///
     /// A crawl without pending URLs and URLs in flight becomes finished. A crawl at its page limit becomes limited, or
     /// finished if no URLs are left. The same holds if a lost worker ends its last URL.
-    async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError>;
+    async fn settle(
+        &self,
+        endings: &[(Receipt, UrlVerdict)],
+    ) -> Result<Vec<Option<UrlSettleOutcome>>, StoreError>;
 
     /// Renews the lease of each claim. Returns whether each was still held.
     async fn extend(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError>;
@@ -142,16 +145,16 @@ pub trait Frontier: Debug + Send + Sync {
     /// Marks a claimed URL, durably, as running solo until it is settled. Returns whether the claim was still held.
     /// A lost worker then counts as a solo crash; after [`FrontierPolicy::max_solo_crashes`] of them the URL is dead. An
     /// expired lease counts too, since a crashed worker on another machine cannot be told from a frozen one.
-    async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError>;
+    async fn mark_solo(&self, receipt: Receipt) -> Result<bool, StoreError>;
 
     /// Ends all leases at once, as if all workers were lost. Returns how many. Only for a caller that is the sole user
     /// of the frontier.
-    async fn take_back(&self) -> Result<u64, StoreError>;
+    async fn reclaim_all(&self) -> Result<u64, StoreError>;
 
-    /// Makes a URL of a crawl pending, whatever its state, with [`NewUrl::insist`] set. Returns `false`, without effect,
+    /// Makes a URL of a crawl pending, whatever its state, with [`NewUrl::ignore_canonical`] set. Returns `false`, without effect,
     /// if it was set already. A claim of the URL is fenced. A finished crawl runs again, unless its page limit is used
     /// up.
-    async fn insist(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError>;
+    async fn recrawl_ignoring_canonical(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError>;
 
     /// Entries of a URL in all crawls, newest crawl first.
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError>;
@@ -160,7 +163,8 @@ pub trait Frontier: Debug + Send + Sync {
     async fn links(&self, url: &str) -> Result<Option<String>, StoreError>;
 
     /// Up to `max` pages of a crawl with stored links, in the order in which their URLs were added, after the cursor.
-    async fn pages(&self, crawl: &CrawlId, after: u64, max: usize) -> Result<Vec<PageLinks>, StoreError>;
+    async fn page_links(&self, crawl: &CrawlId, after: u64, max: usize)
+    -> Result<Vec<PageLinks>, StoreError>;
 
     /// Up to `max` URLs of a crawl that match the filter, in the order in which they were added, after the cursor
     /// [`Entries::next`]. Empty for an unknown crawl.
@@ -173,8 +177,13 @@ pub trait Frontier: Debug + Send + Sync {
     ) -> Result<Entries, StoreError>;
 
     /// Up to `max` done URLs of a crawl that were skipped in favour of this canonical URL ([`PageFacts::canonical`]) and
-    /// do not have [`NewUrl::insist`] set, in the order in which they were added.
-    async fn left_out_for(&self, crawl: &CrawlId, url: &str, max: usize) -> Result<Vec<Entry>, StoreError>;
+    /// do not have [`NewUrl::ignore_canonical`] set, in the order in which they were added.
+    async fn canonicalized_to(
+        &self,
+        crawl: &CrawlId,
+        url: &str,
+        max: usize,
+    ) -> Result<Vec<Entry>, StoreError>;
 
     /// Up to `max` dead URLs of one crawl or of all, oldest first, after the cursor [`DeadUrls::next`]. The cursor stays
     /// valid if its URL is replayed or dropped.
@@ -190,7 +199,7 @@ pub trait Frontier: Debug + Send + Sync {
     async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
 
     /// Drops the dead URLs with these item ids; they count as done from then on. Returns which ids were dead.
-    async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
+    async fn drop_dead_letters(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
 }
 
 #[cfg(test)]
@@ -199,12 +208,12 @@ mod tests {
 
     #[test]
     fn a_page_limit_bounds_the_pending_urls() {
-        let policy = FrontierPolicy { most_waiting: 1_000_000, ..FrontierPolicy::default() };
-        assert_eq!(policy.most_waiting(None), 1_000_000);
-        assert_eq!(policy.most_waiting(Some(50)), 10_000, "the lower bound");
-        assert_eq!(policy.most_waiting(Some(5_000)), 500_000);
-        assert_eq!(policy.most_waiting(Some(u64::MAX)), 1_000_000);
-        let small = FrontierPolicy { most_waiting: 3, ..policy };
-        assert_eq!(small.most_waiting(Some(50)), 3);
+        let policy = FrontierPolicy { max_pending: 1_000_000, ..FrontierPolicy::default() };
+        assert_eq!(policy.max_pending_of_crawl(None), 1_000_000);
+        assert_eq!(policy.max_pending_of_crawl(Some(50)), 10_000, "the lower bound");
+        assert_eq!(policy.max_pending_of_crawl(Some(5_000)), 500_000);
+        assert_eq!(policy.max_pending_of_crawl(Some(u64::MAX)), 1_000_000);
+        let small = FrontierPolicy { max_pending: 3, ..policy };
+        assert_eq!(small.max_pending_of_crawl(Some(50)), 3);
     }
 }

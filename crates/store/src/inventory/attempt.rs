@@ -1,12 +1,12 @@
 //! Attempts at a record: request, begin, fetched content, end.
 
-use super::{RecordId, Status};
+use super::{RecordId, RecordStatus};
 use crate::Timestamp;
 use serde_json::{Map, Value};
 
 /// A message that requests a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct RecordRequest {
     /// The URL, in its normal form.
     pub url: String,
     /// Id of the message, the same for every redelivery.
@@ -28,18 +28,18 @@ pub struct Attempt {
 
 /// Outcome of beginning an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
+pub enum BeginOutcome {
     /// The attempt has begun: fetch the URL, then complete or fail the attempt.
-    Yours {
+    Started {
         /// The attempt.
         attempt: Attempt,
         /// Number of failed attempts of this message.
         retry_count: u32,
     },
     /// This message has ended before: ack it without a fetch.
-    Finished {
+    AlreadyFinished {
         /// How it ended.
-        status: Status,
+        status: RecordStatus,
         /// Number of its failed attempts.
         retry_count: u32,
     },
@@ -52,7 +52,7 @@ pub enum Begun {
 
 /// Fetched content of a URL.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fetched {
+pub struct FetchedContent {
     /// The headers, see [`headers`](super::headers()).
     pub headers: Option<Map<String, Value>>,
     /// The cookies, see [`cookies`](super::cookies()).
@@ -65,16 +65,16 @@ pub struct Fetched {
 
 /// Outcome of ending an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndOutcome {
     /// The attempt has ended, now or by an earlier identical call.
-    As {
+    Recorded {
         /// Status of the record since then: completed, failed retryable or failed permanent.
-        status: Status,
+        status: RecordStatus,
         /// Number of failed attempts of the message.
         retry_count: u32,
     },
     /// Fenced: a later attempt has begun, for the same message or a newer one. Nothing changed; ack this delivery.
-    Overtaken,
+    Fenced,
     /// The record no longer exists. Nothing changed; begin again.
-    Lost,
+    NotFound,
 }

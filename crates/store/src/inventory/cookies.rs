@@ -18,7 +18,7 @@ pub struct Cookie {
 impl Cookie {
     /// Parses a `Set-Cookie` header as browsers do (RFC 6265): every input is accepted, and a pair without `=` is a
     /// value without a name.
-    pub fn read(line: &[u8]) -> Self {
+    pub fn parse(line: &[u8]) -> Self {
         let line = text(line);
         let mut parts = line.split(';');
         let pair = parts.next().unwrap_or_default();
@@ -66,7 +66,7 @@ mod tests {
             b"no pair",
             b"caf\xe9=x=y",
         ];
-        let shown = serde_json::to_string_pretty(&cookies(lines.map(Cookie::read))).unwrap();
+        let shown = serde_json::to_string_pretty(&cookies(lines.map(Cookie::parse))).unwrap();
         insta::assert_snapshot!(shown);
     }
 }

@@ -1,51 +1,51 @@
 //! Paginated lists of records, and counts by status.
 
-use super::{Record, RecordId, Status};
+use super::{InventoryRecord, RecordId, RecordStatus};
 use crate::Timestamp;
 use std::{fmt, str::FromStr};
 
 /// Maximum page size.
-pub const MOST_LISTED: usize = 1000;
+pub const MAX_PAGE_SIZE: usize = 1000;
 
 /// Maximum page size with page sources, each of which can have the maximum size of a record.
-pub const MOST_WITH_SOURCE: usize = 10;
+pub const MAX_PAGE_SIZE_WITH_SOURCE: usize = 10;
 
 /// Query for a page of records.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct RecordQuery {
     /// Created at this time or later.
     pub from: Option<Timestamp>,
     /// Created before this time.
     pub to: Option<Timestamp>,
     /// With this status.
-    pub status: Option<Status>,
+    pub status: Option<RecordStatus>,
     /// Cursor of the previous page.
     pub after: Option<Cursor>,
-    /// Page size, capped at [`MOST_LISTED`] or [`MOST_WITH_SOURCE`].
+    /// Page size, capped at [`MAX_PAGE_SIZE`] or [`MAX_PAGE_SIZE_WITH_SOURCE`].
     pub limit: usize,
     /// Whether page sources are included. Otherwise they are not read from the store.
     pub with_source: bool,
 }
 
-impl Wanted {
+impl RecordQuery {
     /// Effective page size.
-    pub fn page(&self) -> usize {
-        self.limit.min(if self.with_source { MOST_WITH_SOURCE } else { MOST_LISTED })
+    pub fn page_size(&self) -> usize {
+        self.limit.min(if self.with_source { MAX_PAGE_SIZE_WITH_SOURCE } else { MAX_PAGE_SIZE })
     }
 }
 
 /// A page of records.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Listed {
+pub struct RecordPage {
     /// The records, newest first.
-    pub records: Vec<Record>,
+    pub records: Vec<InventoryRecord>,
     /// Cursor of the next page; `None` at the end.
     pub next: Option<Cursor>,
 }
 
-impl Listed {
+impl RecordPage {
     /// A page of up to `max` records, from a query for `max + 1`: the extra record shows that there is a next page.
-    pub fn page(mut records: Vec<Record>, max: usize) -> Self {
+    pub fn from_rows(mut records: Vec<InventoryRecord>, max: usize) -> Self {
         let more = records.len() > max;
         records.truncate(max);
         let next = records.last().filter(|_| more).map(Cursor::at);
@@ -64,7 +64,7 @@ pub struct Cursor {
 
 impl Cursor {
     /// Cursor of a page that ends with this record.
-    pub const fn at(record: &Record) -> Self {
+    pub const fn at(record: &InventoryRecord) -> Self {
         Self { created_at: record.created_at, id: record.id }
     }
 }
@@ -95,16 +95,16 @@ impl FromStr for Cursor {
 
 /// Number of records of each status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts([u64; Status::ALL.len()]);
+pub struct StatusCounts([u64; RecordStatus::ALL.len()]);
 
-impl Counts {
+impl StatusCounts {
     /// Number of records of this status.
-    pub const fn of(&self, status: Status) -> u64 {
+    pub const fn of(&self, status: RecordStatus) -> u64 {
         self.0[status as usize]
     }
 
     /// Adds to the number of a status.
-    pub const fn add(&mut self, status: Status, count: u64) {
+    pub const fn add(&mut self, status: RecordStatus, count: u64) {
         self.0[status as usize] += count;
     }
 
@@ -114,8 +114,8 @@ impl Counts {
     }
 
     /// Each status with its number of records, including zero.
-    pub fn iter(&self) -> impl Iterator<Item = (Status, u64)> {
-        Status::ALL.into_iter().zip(self.0)
+    pub fn iter(&self) -> impl Iterator<Item = (RecordStatus, u64)> {
+        RecordStatus::ALL.into_iter().zip(self.0)
     }
 }
 
@@ -136,11 +136,14 @@ mod tests {
 
     #[test]
     fn each_status_has_its_own_count() {
-        let mut counts = Counts::default();
-        for (count, status) in (1..).zip(Status::ALL) {
+        let mut counts = StatusCounts::default();
+        for (count, status) in (1..).zip(RecordStatus::ALL) {
             counts.add(status, count);
         }
-        assert_eq!(counts.iter().collect::<Vec<_>>(), Status::ALL.into_iter().zip(1..).collect::<Vec<_>>());
-        assert_eq!((counts.of(Status::Completed), counts.total()), (3, 15));
+        assert_eq!(
+            counts.iter().collect::<Vec<_>>(),
+            RecordStatus::ALL.into_iter().zip(1..).collect::<Vec<_>>()
+        );
+        assert_eq!((counts.of(RecordStatus::Completed), counts.total()), (3, 15));
     }
 }

@@ -51,7 +51,7 @@
 //!
 //! # Bookkeeping
 //!
-//! The message, its request time and the attempt number are [`Work`]. They are shown, and in document stores kept, as
+//! The message, its request time and the attempt number are [`LatestAttempt`]. They are shown, and in document stores kept, as
 //! `additional_details.crawlway`, so that other readers of the record meet no unknown top-level field. Details of a
 //! worker under that name are dropped.
 //!
@@ -59,9 +59,9 @@
 //!
 //! - U+0000, which PostgreSQL and BSON names do not support, becomes U+FFFD in all texts and names.
 //! - Integers beyond signed 64 bits become floating-point numbers.
-//! - A record larger than [`LARGEST`] or nested deeper than [`DEEPEST`] is [`Invalid`](StoreError::Invalid) and changes
+//! - A record larger than [`MAX_RECORD_BYTES`] or nested deeper than [`MAX_NESTING`] is [`Invalid`](StoreError::Invalid) and changes
 //!   nothing. The caller fails the attempt with that reason.
-//! - An error text is truncated to [`LONGEST_ERROR`].
+//! - An error text is truncated to [`MAX_ERROR_BYTES`].
 
 mod attempt;
 mod cookies;
@@ -71,19 +71,25 @@ mod list;
 mod record;
 mod sanitize;
 
-pub use attempt::{Attempt, Begun, Ended, Fetched, Request};
+pub use attempt::{Attempt, BeginOutcome, EndOutcome, FetchedContent, RecordRequest};
 pub use cookies::{Cookie, cookies};
 pub use headers::headers;
 pub use id::{InvalidRecordId, RecordId};
-pub use list::{Counts, Cursor, InvalidCursor, Listed, MOST_LISTED, MOST_WITH_SOURCE, Wanted};
-pub use record::{Metadata, OURS, PageSource, Processing, Record, Status, Work};
-pub use sanitize::{DEEPEST, LARGEST, LONGEST_ERROR, LONGEST_REQUEST, error_text, text};
+pub use list::{
+    Cursor, InvalidCursor, MAX_PAGE_SIZE, MAX_PAGE_SIZE_WITH_SOURCE, RecordPage, RecordQuery, StatusCounts,
+};
+pub use record::{
+    CRAWLWAY_FIELD, InventoryRecord, LatestAttempt, Metadata, PageSource, Processing, RecordStatus,
+};
+pub use sanitize::{
+    MAX_ERROR_BYTES, MAX_NESTING, MAX_RECORD_BYTES, MAX_REQUEST_BYTES, sanitize_error, sanitize_text,
+};
 
 use crate::{StoreError, Timestamp};
 use std::fmt::Debug;
 
 /// Maximum number of attempts of a message before its failure is permanent.
-pub const MOST_TRIES: u32 = 3;
+pub const MAX_ATTEMPTS: u32 = 3;
 
 /// Records of all URLs, shared by all workers.
 ///
@@ -95,19 +101,19 @@ pub trait UrlRecords: Debug + Send + Sync {
     /// number are kept.
     ///
     /// Each record changes atomically. After an error some of them may have changed; repeat the call for the rest.
-    async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Result<(), StoreError>;
+    async fn mark_queued(&self, requests: &[RecordRequest], now: Timestamp) -> Result<(), StoreError>;
 
-    /// Begins an attempt at a URL for a message, and creates the record if there is none. After [`Begun::Yours`] the
+    /// Begins an attempt at a URL for a message, and creates the record if there is none. After [`BeginOutcome::Started`] the
     /// record is in progress; after any other answer it is unchanged.
-    async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError>;
+    async fn begin(&self, request: &RecordRequest, now: Timestamp) -> Result<BeginOutcome, StoreError>;
 
     /// Completes an attempt with the fetched content. Durable when this returns.
     async fn complete(
         &self,
         attempt: &Attempt,
-        fetched: &Fetched,
+        fetched: &FetchedContent,
         now: Timestamp,
-    ) -> Result<Ended, StoreError>;
+    ) -> Result<EndOutcome, StoreError>;
 
     /// Fails an attempt and counts the failure: permanently once `max_attempts` have failed, otherwise retryable.
     /// Durable when this returns.
@@ -117,17 +123,17 @@ pub trait UrlRecords: Debug + Send + Sync {
         error: &str,
         max_attempts: u32,
         now: Timestamp,
-    ) -> Result<Ended, StoreError>;
+    ) -> Result<EndOutcome, StoreError>;
 
     /// A record with all its fields.
-    async fn get(&self, id: RecordId) -> Result<Option<Record>, StoreError>;
+    async fn get(&self, id: RecordId) -> Result<Option<InventoryRecord>, StoreError>;
 
     /// Records by creation time, newest first, then by id in descending order. Pagination returns each record that
     /// existed at its start exactly once, whatever is added meanwhile.
-    async fn list(&self, wanted: &Wanted) -> Result<Listed, StoreError>;
+    async fn list(&self, wanted: &RecordQuery) -> Result<RecordPage, StoreError>;
 
     /// Number of records of each status.
-    async fn counts(&self) -> Result<Counts, StoreError>;
+    async fn counts(&self) -> Result<StatusCounts, StoreError>;
 
     /// Readiness check: whether the store answers.
     async fn ready(&self) -> Result<(), StoreError>;

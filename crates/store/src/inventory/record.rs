@@ -1,31 +1,31 @@
 //! Record of a URL and its JSON form.
 
-use super::{RecordId, Request};
+use super::{RecordId, RecordRequest};
 use crate::Timestamp;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Field of [`Work`] within the additional details.
-pub const OURS: &str = "crawlway";
+/// Field of [`LatestAttempt`] within the additional details.
+pub const CRAWLWAY_FIELD: &str = "crawlway";
 
 /// Record of a URL. Its JSON form has the fields of the contract, with times in ISO 8601.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct InventoryRecord {
     /// Id, derived from the URL.
     pub id: RecordId,
     /// The URL, in its normal form.
     pub url: String,
     /// Status.
-    pub status: Status,
+    pub status: RecordStatus,
     /// Content of the last completed attempt.
     pub metadata: Metadata,
     /// Result of the latest attempts.
     pub processing: Processing,
-    /// Further details of the last completed attempt, without [`OURS`]; `None` if empty.
+    /// Further details of the last completed attempt, without [`CRAWLWAY_FIELD`]; `None` if empty.
     pub additional_details: Option<Map<String, Value>>,
     /// The latest attempt; `None` if another program created the record.
-    pub work: Option<Work>,
+    pub latest_attempt: Option<LatestAttempt>,
     /// When the URL was first requested, if it was queued; otherwise when the first attempt began.
     pub created_at: Timestamp,
     /// When it last changed.
@@ -35,7 +35,7 @@ pub struct Record {
 /// Status of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Status {
+pub enum RecordStatus {
     /// Accepted, not yet begun.
     Queued,
     /// An attempt is running.
@@ -48,44 +48,44 @@ pub enum Status {
     FailedPermanent,
 }
 
-impl Status {
+impl RecordStatus {
     /// All values.
-    pub const ALL: [Status; 5] = [
-        Status::Queued,
-        Status::InProgress,
-        Status::Completed,
-        Status::FailedRetryable,
-        Status::FailedPermanent,
+    pub const ALL: [RecordStatus; 5] = [
+        RecordStatus::Queued,
+        RecordStatus::InProgress,
+        RecordStatus::Completed,
+        RecordStatus::FailedRetryable,
+        RecordStatus::FailedPermanent,
     ];
 
     /// The stored name.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Status::Queued => "QUEUED",
-            Status::InProgress => "IN_PROGRESS",
-            Status::Completed => "COMPLETED",
-            Status::FailedRetryable => "FAILED_RETRYABLE",
-            Status::FailedPermanent => "FAILED_PERMANENT",
+            RecordStatus::Queued => "QUEUED",
+            RecordStatus::InProgress => "IN_PROGRESS",
+            RecordStatus::Completed => "COMPLETED",
+            RecordStatus::FailedRetryable => "FAILED_RETRYABLE",
+            RecordStatus::FailedPermanent => "FAILED_PERMANENT",
         }
     }
 
     /// Parses a stored name.
-    pub fn from_word(word: &str) -> Option<Self> {
+    pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
     /// Whether the message has ended; only a newer message changes the record.
     pub const fn is_finished(self) -> bool {
-        matches!(self, Status::Completed | Status::FailedPermanent)
+        matches!(self, RecordStatus::Completed | RecordStatus::FailedPermanent)
     }
 
     /// Whether an attempt is running or pending.
     pub const fn is_open(self) -> bool {
-        matches!(self, Status::Queued | Status::InProgress)
+        matches!(self, RecordStatus::Queued | RecordStatus::InProgress)
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for RecordStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -108,7 +108,7 @@ pub struct Metadata {
 #[serde(untagged)]
 pub enum PageSource {
     /// Not requested and not read; the record may have one.
-    LeftOut,
+    Omitted,
     /// The record has none.
     #[default]
     Absent,
@@ -121,12 +121,12 @@ impl PageSource {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
-            Self::LeftOut | Self::Absent => None,
+            Self::Omitted | Self::Absent => None,
         }
     }
 
     fn is_omitted(&self) -> bool {
-        *self == Self::LeftOut
+        *self == Self::Omitted
     }
 }
 
@@ -150,7 +150,7 @@ pub struct Processing {
 
 /// The latest attempt at a record, for fencing and for the order of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Work {
+pub struct LatestAttempt {
     /// Id of the message.
     pub message_id: String,
     /// When it was requested; not after its `begin`.
@@ -160,35 +160,35 @@ pub struct Work {
     pub attempt: u64,
 }
 
-impl Record {
+impl InventoryRecord {
     /// New record for an accepted message.
-    pub fn queued(request: &Request, now: Timestamp) -> Self {
-        let Request { url, message_id, requested_at } = request.clone();
+    pub fn queued(request: &RecordRequest, now: Timestamp) -> Self {
+        let RecordRequest { url, message_id, requested_at } = request.clone();
         Self {
             id: RecordId::of_url(&url),
             url,
-            status: Status::Queued,
+            status: RecordStatus::Queued,
             metadata: Metadata::default(),
             processing: Processing::default(),
             additional_details: None,
-            work: Some(Work { message_id, requested_at, attempt: 0 }),
+            latest_attempt: Some(LatestAttempt { message_id, requested_at, attempt: 0 }),
             created_at: requested_at,
             updated_at: now,
         }
     }
 
     /// Hands a finished record to a newer accepted message. The fetched content is kept.
-    pub fn queue_again(&mut self, request: &Request, now: Timestamp) {
-        let Request { message_id, requested_at, .. } = request.clone();
-        let attempt = self.work.as_ref().map_or(0, |work| work.attempt);
-        self.work = Some(Work { message_id, requested_at, attempt });
+    pub fn queue_again(&mut self, request: &RecordRequest, now: Timestamp) {
+        let RecordRequest { message_id, requested_at, .. } = request.clone();
+        let attempt = self.latest_attempt.as_ref().map_or(0, |work| work.attempt);
+        self.latest_attempt = Some(LatestAttempt { message_id, requested_at, attempt });
         self.processing.retry_count = 0;
         self.processing.error_message = None;
-        (self.status, self.updated_at) = (Status::Queued, now);
+        (self.status, self.updated_at) = (RecordStatus::Queued, now);
     }
 }
 
-impl Serialize for Record {
+impl Serialize for InventoryRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut record = serializer.serialize_struct("Record", 8)?;
         record.serialize_field("_id", &self.id.to_string())?;
@@ -203,12 +203,12 @@ impl Serialize for Record {
     }
 }
 
-/// Additional details including [`Work`].
-struct Details<'a>(&'a Record);
+/// Additional details including [`LatestAttempt`].
+struct Details<'a>(&'a InventoryRecord);
 
 impl Serialize for Details<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Record { additional_details, work, .. } = self.0;
+        let InventoryRecord { additional_details, latest_attempt: work, .. } = self.0;
         if additional_details.is_none() && work.is_none() {
             return serializer.serialize_none();
         }
@@ -217,7 +217,7 @@ impl Serialize for Details<'_> {
             #[serde(flatten)]
             details: &'a Option<Map<String, Value>>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            crawlway: &'a Option<Work>,
+            crawlway: &'a Option<LatestAttempt>,
         }
         Both { details: additional_details, crawlway: work }.serialize(serializer)
     }
@@ -239,11 +239,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn record() -> Record {
-        Record {
+    fn record() -> InventoryRecord {
+        InventoryRecord {
             id: RecordId::of_url("https://a.example/"),
             url: "https://a.example/".to_owned(),
-            status: Status::Completed,
+            status: RecordStatus::Completed,
             metadata: Metadata {
                 headers: json!({ "content-type": "text/html", "via": ["a", "b"] }).as_object().cloned(),
                 cookies: None,
@@ -255,7 +255,7 @@ mod tests {
                 last_attempt_at: Some(Timestamp::from_millis(1_700_000_001_000)),
             },
             additional_details: json!({ "status_code": 200 }).as_object().cloned(),
-            work: Some(Work {
+            latest_attempt: Some(LatestAttempt {
                 message_id: "m-1".to_owned(),
                 requested_at: Timestamp::from_millis(1_700_000_000_500),
                 attempt: 2,
@@ -274,7 +274,7 @@ mod tests {
     fn empty_fields_are_null_and_an_omitted_source_has_no_field() {
         let mut bare = record();
         (bare.metadata, bare.processing) = (Metadata::default(), Processing::default());
-        (bare.additional_details, bare.work) = (None, None);
+        (bare.additional_details, bare.latest_attempt) = (None, None);
         let shown = serde_json::to_value(&bare).unwrap();
         assert_eq!(shown["metadata"], json!({ "headers": null, "cookies": null, "page_source": null }));
         assert_eq!(
@@ -282,17 +282,17 @@ mod tests {
             json!({ "retry_count": 0, "error_message": null, "last_attempt_at": null })
         );
         assert_eq!(shown["additional_details"], Value::Null);
-        bare.metadata.page_source = PageSource::LeftOut;
+        bare.metadata.page_source = PageSource::Omitted;
         let shown = serde_json::to_value(&bare).unwrap();
         assert_eq!(shown["metadata"], json!({ "headers": null, "cookies": null }));
     }
 
     #[test]
     fn every_status_round_trips() {
-        for status in Status::ALL {
-            assert_eq!(Status::from_word(status.as_str()), Some(status));
+        for status in RecordStatus::ALL {
+            assert_eq!(RecordStatus::from_name(status.as_str()), Some(status));
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }
-        assert_eq!(Status::from_word("completed"), None);
+        assert_eq!(RecordStatus::from_name("completed"), None);
     }
 }

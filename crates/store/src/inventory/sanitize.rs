@@ -1,30 +1,30 @@
 //! Values that every store can hold: no U+0000, no integers beyond 64 bits, bounded size and nesting.
 
-use super::{Fetched, OURS, Request};
+use super::{CRAWLWAY_FIELD, FetchedContent, RecordRequest};
 use crate::{StoreError, Timestamp};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Maximum size of a completed record in bytes, by [`Fetched::weight`]. A MongoDB document has at most 16 MiB, which
-/// includes the URL, the last error and [`Work`](super::Work).
-pub const LARGEST: usize = 15 << 20;
+/// Maximum size of a completed record in bytes, by [`FetchedContent::weight`]. A MongoDB document has at most 16 MiB, which
+/// includes the URL, the last error and [`LatestAttempt`](super::LatestAttempt).
+pub const MAX_RECORD_BYTES: usize = 15 << 20;
 
 /// Maximum nesting of objects and arrays; a plain value has depth 1.
-pub const DEEPEST: usize = 32;
+pub const MAX_NESTING: usize = 32;
 
 /// Maximum size of an error text in bytes; longer texts are truncated.
-pub const LONGEST_ERROR: usize = 16 << 10;
+pub const MAX_ERROR_BYTES: usize = 16 << 10;
 
 /// Maximum size of a URL and the id of its message together, in bytes.
-pub const LONGEST_REQUEST: usize = 128 << 10;
+pub const MAX_REQUEST_BYTES: usize = 128 << 10;
 
-impl Request {
+impl RecordRequest {
     /// The request as it is stored, or why it cannot be.
-    pub fn storable(&self, now: Timestamp) -> Result<Request, StoreError> {
+    pub fn sanitized(&self, now: Timestamp) -> Result<RecordRequest, StoreError> {
         let length = self.url.len() + self.message_id.len();
-        if length > LONGEST_REQUEST {
+        if length > MAX_REQUEST_BYTES {
             let problem = format!(
-                "the URL and the id of its message have {length} bytes together; the maximum is {LONGEST_REQUEST}"
+                "the URL and the id of its message have {length} bytes together; the maximum is {MAX_REQUEST_BYTES}"
             );
             return Err(StoreError::Invalid { problem });
         }
@@ -32,67 +32,67 @@ impl Request {
             let problem = format!("the message about `{}` has an empty id; use a unique one", self.url);
             return Err(StoreError::Invalid { problem });
         }
-        Ok(Request {
-            url: text(&self.url).into_owned(),
-            message_id: text(&self.message_id).into_owned(),
+        Ok(RecordRequest {
+            url: sanitize_text(&self.url).into_owned(),
+            message_id: sanitize_text(&self.message_id).into_owned(),
             requested_at: self.requested_at.min(now),
         })
     }
 }
 
-impl Fetched {
+impl FetchedContent {
     /// Size in bytes: all texts and names, plus 16 for every value, which is an upper bound of the BSON size.
-    pub fn weight(&self) -> usize {
+    pub fn size_bytes(&self) -> usize {
         let objects = [self.headers.as_ref(), self.cookies.as_ref(), Some(&self.additional_details)];
         let objects = objects.into_iter().flatten().map(object_size).sum::<usize>();
         objects + self.page_source.as_ref().map_or(0, String::len) + 64
     }
 
     /// The content as it is stored, or why it cannot be. Copied only if it has to be changed.
-    pub fn storable(&self) -> Result<Cow<'_, Fetched>, StoreError> {
-        let weight = self.weight();
-        if weight > LARGEST {
-            let problem = format!("the record has {weight} bytes; the maximum is {LARGEST}");
+    pub fn sanitized(&self) -> Result<Cow<'_, FetchedContent>, StoreError> {
+        let weight = self.size_bytes();
+        if weight > MAX_RECORD_BYTES {
+            let problem = format!("the record has {weight} bytes; the maximum is {MAX_RECORD_BYTES}");
             return Err(StoreError::Invalid { problem });
         }
         let objects = [self.headers.as_ref(), self.cookies.as_ref(), Some(&self.additional_details)];
         let mut objects = objects.into_iter().flatten();
-        if objects.clone().any(|object| object.values().any(|value| !fits_depth(value, DEEPEST - 1))) {
-            let problem = format!("the record is nested deeper than {DEEPEST} levels");
+        if objects.clone().any(|object| object.values().any(|value| !fits_depth(value, MAX_NESTING - 1))) {
+            let problem = format!("the record is nested deeper than {MAX_NESTING} levels");
             return Err(StoreError::Invalid { problem });
         }
         let source = self.page_source.as_deref().is_none_or(is_clean);
-        if source && objects.all(is_clean_object) && !self.additional_details.contains_key(OURS) {
+        if source && objects.all(is_clean_object) && !self.additional_details.contains_key(CRAWLWAY_FIELD) {
             return Ok(Cow::Borrowed(self));
         }
         let mut additional_details = sanitize_object(&self.additional_details);
-        additional_details.remove(OURS);
-        Ok(Cow::Owned(Fetched {
+        additional_details.remove(CRAWLWAY_FIELD);
+        Ok(Cow::Owned(FetchedContent {
             headers: self.headers.as_ref().map(sanitize_object),
             cookies: self.cookies.as_ref().map(sanitize_object),
-            page_source: self.page_source.as_deref().map(|source| text(source).into_owned()),
+            page_source: self.page_source.as_deref().map(|source| sanitize_text(source).into_owned()),
             additional_details,
         }))
     }
 }
 
 /// An error text as it is stored: truncated, without U+0000.
-pub fn error_text(error: &str) -> Cow<'_, str> {
-    text(&error[..error.floor_char_boundary(LONGEST_ERROR)])
+pub fn sanitize_error(error: &str) -> Cow<'_, str> {
+    sanitize_text(&error[..error.floor_char_boundary(MAX_ERROR_BYTES)])
 }
 
 /// A text as it is stored: without U+0000.
-pub fn text(text: &str) -> Cow<'_, str> {
+pub fn sanitize_text(text: &str) -> Cow<'_, str> {
     if is_clean(text) { Cow::Borrowed(text) } else { Cow::Owned(text.replace('\0', "\u{fffd}")) }
 }
 
 fn sanitize_object(object: &Map<String, Value>) -> Map<String, Value> {
-    object.iter().map(|(name, value)| (text(name).into_owned(), sanitize_value(value))).collect()
+    object.iter().map(|(name, value)| (sanitize_text(name).into_owned(), sanitize_value(value))).collect()
 }
 
 fn sanitize_value(value: &Value) -> Value {
     match value {
-        Value::String(string) => Value::String(text(string).into_owned()),
+        Value::String(string) => Value::String(sanitize_text(string).into_owned()),
         Value::Array(values) => values.iter().map(sanitize_value).collect(),
         Value::Object(fields) => Value::Object(sanitize_object(fields)),
         Value::Number(number) if is_too_large(number) => number.as_f64().into(),
@@ -156,14 +156,14 @@ mod tests {
     fn storable_content_is_not_copied() {
         let details = json!({ "it": [1, -1, i64::MAX, 0.5, "text", { "a": null }] });
         let additional_details = details.as_object().cloned().unwrap_or_default();
-        let content = Fetched { additional_details, ..Fetched::default() };
-        assert!(matches!(content.storable(), Ok(Cow::Borrowed(_))));
+        let content = FetchedContent { additional_details, ..FetchedContent::default() };
+        assert!(matches!(content.sanitized(), Ok(Cow::Borrowed(_))));
     }
 
     #[test]
     fn a_request_without_an_id_is_refused() {
         let requested_at = Timestamp::from_millis(1);
-        let request = Request { url: "u".to_owned(), message_id: String::new(), requested_at };
-        assert!(request.storable(requested_at).is_err());
+        let request = RecordRequest { url: "u".to_owned(), message_id: String::new(), requested_at };
+        assert!(request.sanitized(requested_at).is_err());
     }
 }

@@ -1,14 +1,14 @@
 //! The page index: full-text search over crawled pages.
 
-pub mod near;
+pub mod near_duplicates;
 pub mod precedence;
 pub mod query;
 mod results;
 pub mod snippet;
-pub mod words;
+pub mod tokenizer;
 
 pub use query::Query;
-pub use results::{Duplicate, Hit, Results, Search, SearchError};
+pub use results::{Duplicate, Hit, SearchError, SearchRequest, SearchResults};
 
 use crate::{StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub trait PageIndex: Debug + Send + Sync {
     async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError>;
 
     /// Searches for pages.
-    async fn search(&self, search: &Search) -> Result<Results, SearchError>;
+    async fn search(&self, search: &SearchRequest) -> Result<SearchResults, SearchError>;
 
     /// The page with this URL.
     async fn get(&self, url: &str) -> Result<Option<IndexedPage>, StoreError>;
@@ -37,7 +37,7 @@ pub trait PageIndex: Debug + Send + Sync {
 
     /// Up to `max` pages that match the query, in byte order of their URLs, after this URL. Unlike a search it reaches all
     /// matches, and neither ranks nor collapses near-duplicates.
-    async fn matching(
+    async fn scan_matching(
         &self,
         query: &Query,
         after: Option<&str>,

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 /// Maximum clock skew of a crawl time. A crawl time further ahead is replaced by the time of receipt, since it would
 /// otherwise block every later version until then.
-pub const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
+pub const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// Retention of tombstones: longer than messages are usually redelivered or replayed.
 pub const TOMBSTONE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -31,8 +31,8 @@ pub fn tombstone(now: Timestamp, removed: Option<Timestamp>) -> Timestamp {
 }
 
 /// Pages with crawl times that exceed the clock skew replaced by now; copied only if necessary.
-pub fn received(pages: Arc<[IndexedPage]>, now: Timestamp) -> Arc<[IndexedPage]> {
-    let latest = now + MAX_AHEAD;
+pub fn clamp_crawl_times(pages: Arc<[IndexedPage]>, now: Timestamp) -> Arc<[IndexedPage]> {
+    let latest = now + MAX_CLOCK_SKEW;
     if pages.iter().all(|page| page.crawled_at <= latest) {
         return pages;
     }

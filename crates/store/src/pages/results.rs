@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Search request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Search {
+pub struct SearchRequest {
     /// The query text, see [`query`](super::query).
     pub query: String,
     /// Number of hits to skip.
@@ -14,30 +14,30 @@ pub struct Search {
     /// Maximum number of hits to return.
     pub limit: usize,
     /// Whether near-duplicates are collapsed into the best hit.
-    pub fold: bool,
+    pub collapse_duplicates: bool,
 }
 
-impl Search {
+impl SearchRequest {
     /// Maximum of `limit`.
-    pub const MOST_HITS: usize = 1_000;
+    pub const MAX_HITS: usize = 1_000;
 
     /// Maximum of `offset + limit`.
-    pub const DEEPEST: usize = 10_000;
+    pub const MAX_RESULT_WINDOW: usize = 10_000;
 
     /// The first ten hits, with near-duplicates collapsed.
     pub fn new(query: impl Into<String>) -> Self {
-        Self { query: query.into(), offset: 0, limit: 10, fold: true }
+        Self { query: query.into(), offset: 0, limit: 10, collapse_duplicates: true }
     }
 
     /// Validates `limit` and `offset`.
     pub fn check(&self) -> Result<(), SearchError> {
         let Self { offset, limit, .. } = *self;
-        let problem = if limit > Self::MOST_HITS {
-            format!("the limit is {limit}; ask for at most {} hits at a time", Self::MOST_HITS)
-        } else if offset.saturating_add(limit) > Self::DEEPEST {
+        let problem = if limit > Self::MAX_HITS {
+            format!("the limit is {limit}; ask for at most {} hits at a time", Self::MAX_HITS)
+        } else if offset.saturating_add(limit) > Self::MAX_RESULT_WINDOW {
             format!(
                 "hits up to number {} are shown, and offset {offset} with limit {limit} goes beyond; narrow the query",
-                Self::DEEPEST
+                Self::MAX_RESULT_WINDOW
             )
         } else {
             return Ok(());
@@ -46,20 +46,20 @@ impl Search {
     }
 
     /// Number of hits to find: one more than is returned, to know whether there is a next page.
-    pub fn wanted(&self) -> usize {
+    pub fn needed_hits(&self) -> usize {
         self.offset.saturating_add(self.limit).saturating_add(1)
     }
 
     /// Offset of the next page, if this many hits were found.
     pub fn next_offset(&self, found: usize) -> Option<usize> {
         let next = self.offset.saturating_add(self.limit);
-        (found > next && self.limit > 0 && next < Self::DEEPEST).then_some(next)
+        (found > next && self.limit > 0 && next < Self::MAX_RESULT_WINDOW).then_some(next)
     }
 }
 
 /// Search results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
+pub struct SearchResults {
     /// Number of matching pages, including collapsed ones.
     pub total: u64,
     /// The hits, best first.

@@ -2,7 +2,7 @@
 
 use super::{
     Query,
-    words::{list, words},
+    tokenizer::{tokenize, tokens},
 };
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ pub fn snippet(text: &str, terms: &[Vec<String>]) -> String {
 }
 
 /// Terms that a snippet highlights: the words and phrases of the query, except negated ones and those of the title.
-pub fn marked(query: &Query) -> Vec<Vec<String>> {
+pub fn highlighted_terms(query: &Query) -> Vec<Vec<String>> {
     let mut terms = Vec::new();
     collect_terms(query, &mut terms);
     terms.sort();
@@ -51,7 +51,7 @@ pub fn marked(query: &Query) -> Vec<Vec<String>> {
 fn collect_terms(query: &Query, terms: &mut Vec<Vec<String>>) {
     match query {
         Query::Word(text) | Query::Phrase(text) => {
-            let words = list(text);
+            let words = tokens(text);
             if !words.is_empty() {
                 terms.push(words);
             }
@@ -91,7 +91,7 @@ fn find(text: &str, terms: &[Vec<String>]) -> (Vec<Token>, Vec<Match>) {
     let terms: Vec<Vec<usize>> =
         terms.iter().map(|words| words.iter().map(|word| number_of(word.as_str())).collect()).collect();
     let mut tokens = Vec::new();
-    let (mut stream, mut word) = (words(text), String::new());
+    let (mut stream, mut word) = (tokenize(text), String::new());
     while let Some(range) = stream.next_into(&mut word) {
         let word = numbers.get(word.as_str()).copied();
         tokens.push(Token { from: range.start, to: range.end, word });
@@ -207,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(text: &str, query: &[&str]) -> String {
-        let terms: Vec<Vec<String>> = query.iter().map(|part| list(part)).collect();
+        let terms: Vec<Vec<String>> = query.iter().map(|part| tokens(part)).collect();
         snippet(text, &terms)
     }
 

@@ -153,7 +153,7 @@ fn at_least_one(text: &str) -> Result<NonZeroU64, String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| format!("expected {}", crate::quantity::DURATION))
+    parse_duration(text).ok_or_else(|| format!("expected {}", crate::quantity::DURATION_SYNTAX))
 }
 
 pub(super) async fn run(mut args: CrawlArgs, config: Config, output: &mut Output) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use crate::{
     ask::Client,
     failure::UsageError,
     output::{Output, warn},
-    quantity::exact_duration,
+    quantity::format_duration,
     worker::stop_on_signals,
 };
 use anyhow::{Context, bail};
@@ -37,7 +37,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         "exclude": args.exclude,
         "max_depth": args.max_depth,
         "max_pages": args.max_pages,
-        "recrawl_after": args.recrawl_after.map(exact_duration),
+        "recrawl_after": args.recrawl_after.map(format_duration),
     });
     let begun: Accepted = client.post(&client.url(["api", "crawls"]), &asked).await?;
     let queue = crawler_queue();

@@ -6,7 +6,7 @@ use crate::{
     failure::{AlreadyReported, ExitKind},
     output::{self, Output},
 };
-use crawlway_broker::{DeadFilter, QueueName};
+use crawlway_broker::{DeadLetterFilter, QueueName};
 
 pub(super) async fn replay(
     selection: SelectionArgs,
@@ -50,10 +50,10 @@ pub(super) async fn drop(
     Ok(output.line(&format!("deleted {} of queue `{queue}`", letters(dropped.dropped)))?)
 }
 
-fn question(queue: &QueueName, filter: &DeadFilter, dead: u64) -> String {
+fn question(queue: &QueueName, filter: &DeadLetterFilter, dead: u64) -> String {
     match &filter.id {
         Some(id) => format!("delete dead letter `{id}` of queue `{queue}`?"),
-        None if *filter == DeadFilter::all() => {
+        None if *filter == DeadLetterFilter::all() => {
             format!("delete {} of queue `{queue}`?", letters(dead))
         }
         None => format!("delete those of {} of queue `{queue}` that match the filter?", letters(dead)),

@@ -12,7 +12,7 @@ use crate::{
     time::parse_time_flag,
 };
 use clap::{ArgGroup, Args, Subcommand};
-use crawlway_broker::{Cause, DeadFilter, DeadId, QueueName, Timestamp};
+use crawlway_broker::{DeadLetterCause, DeadLetterFilter, DeadLetterId, QueueName, Timestamp};
 use std::num::NonZeroUsize;
 
 /// List, show, replay or drop dead letters
@@ -176,7 +176,7 @@ enum CauseArg {
     Refused,
 }
 
-impl From<CauseArg> for Cause {
+impl From<CauseArg> for DeadLetterCause {
     fn from(cause: CauseArg) -> Self {
         match cause {
             CauseArg::AttemptsUsedUp => Self::AttemptsUsedUp,
@@ -187,9 +187,9 @@ impl From<CauseArg> for Cause {
 }
 
 impl FilterArgs {
-    fn into_filter(self, id: Option<String>) -> DeadFilter {
-        DeadFilter {
-            id: id.map(DeadId),
+    fn into_filter(self, id: Option<String>) -> DeadLetterFilter {
+        DeadLetterFilter {
+            id: id.map(DeadLetterId),
             ids: Default::default(),
             message_id: self.message_id,
             cause: self.cause.map(Into::into),

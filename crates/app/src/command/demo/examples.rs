@@ -4,7 +4,7 @@ use crate::worker::Worker;
 use anyhow::Context;
 use crawlway_demo_web::Web;
 use crawlway_gateway::shape::{FrontierEntry, ItemTrail, Results, Trails};
-use crawlway_store::{PageIndex, pages::Search};
+use crawlway_store::{PageIndex, pages::SearchRequest};
 use serde::Serialize;
 use std::{
     path::Path,
@@ -82,7 +82,7 @@ fn quoted(word: &str) -> String {
 pub(super) async fn searches(index: &dyn PageIndex, shell: &Shell) -> anyhow::Result<Vec<SearchExample>> {
     let mut examples = Vec::new();
     for (query, shows) in QUERIES {
-        let search = Search { limit: MAX_HITS, ..Search::new(query) };
+        let search = SearchRequest { limit: MAX_HITS, ..SearchRequest::new(query) };
         let results = Results::from(index.search(&search).await?);
         let limit = MAX_HITS.to_string();
         let command = shell.line(&["search", query, "--limit", &limit]);

@@ -10,7 +10,7 @@ use crate::{
 use anyhow::bail;
 use crawlway_demo_web::Web;
 use crawlway_flow::Stop;
-use crawlway_store::inventory::Status;
+use crawlway_store::inventory::RecordStatus;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::{
@@ -52,8 +52,8 @@ pub(super) async fn run(
             return Ok(None);
         }
         let record = ask::url(gateway(), &url).await?.unwrap_or_default();
-        let status = record["status"].as_str().and_then(Status::from_word);
-        if status.is_some_and(Status::is_finished) {
+        let status = record["status"].as_str().and_then(RecordStatus::from_name);
+        if status.is_some_and(RecordStatus::is_finished) {
             let command = shell.line(&["url", "get", &url]);
             return Ok(Some(InventoryExample { url, command, record }));
         }

@@ -199,7 +199,7 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
     let Some(index) = &worker.index else { bail!("the demo has no search index") };
     let Some(log) = server.log() else { bail!("the small web has no access log") };
     let (found, pages) = summary::summarise(worker, &**index, &crawl, web, &log.visits()).await?;
-    let hosts = politeness::measure(web, log, worker.request.pace.gap, &pages);
+    let hosts = politeness::measure(web, log, worker.request.pace.min_delay, &pages);
     let shell = Shell::new(data.path());
     let Some(inventory) = inventory::run(serving, config, web, &shell, stop).await? else {
         return Ok(Ending::Stopped);

@@ -5,7 +5,7 @@ use crawlway_demo_web::{Visit, Web};
 use crawlway_store::{
     PageIndex,
     frontier::{Crawl, DeadUrl},
-    pages::Search,
+    pages::SearchRequest,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,11 @@ fn dead_summary(dead: DeadUrl) -> DeadSummary {
 
 /// URLs of all hits of a query. One page of hits is enough for the demo's web.
 async fn search(index: &dyn PageIndex, query: &str, fold: bool) -> anyhow::Result<Vec<String>> {
-    let search = Search { limit: Search::MOST_HITS, fold, ..Search::new(query) };
+    let search = SearchRequest {
+        limit: SearchRequest::MAX_HITS,
+        collapse_duplicates: fold,
+        ..SearchRequest::new(query)
+    };
     Ok(index.search(&search).await?.hits.into_iter().map(|hit| hit.url).collect())
 }
 

@@ -97,7 +97,7 @@ async fn from_server(
     request.waiting = Waiting::Here { at_most: MAX_WAIT };
     // An unreachable robots.txt is reported at once.
     request.robots_max_wait = Duration::ZERO;
-    let fetcher = Fetcher::new(config.fetch.setup(open::gate(config).await?, &args.allow)?)?;
+    let fetcher = Fetcher::new(config.fetch.setup(open::rate_limiter(config).await?, &args.allow)?)?;
     let fetched = match fetcher.fetch(&request).await {
         Ok(fetched) => fetched,
         Err(error) => {

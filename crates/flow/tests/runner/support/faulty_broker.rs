@@ -1,8 +1,9 @@
 //! Embedded broker with fault injection.
 
 use crawlway_broker::{
-    Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
-    QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
+    Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError, SettleOutcome,
+    Verdict,
 };
 use crawlway_broker_embedded::EmbeddedBroker;
 use std::{
@@ -92,7 +93,7 @@ impl Broker for FaultyBroker {
         self.inner.receive(queue, max, wait).await
     }
 
-    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<SettleOutcome, SettleError>> {
         self.settles.fetch_add(1, SeqCst);
         if self.no_settle.load(SeqCst) {
             return verdicts.iter().map(|_| Err(SettleError::Unavailable { detail: OFF.into() })).collect();
@@ -100,8 +101,8 @@ impl Broker for FaultyBroker {
         self.inner.settle(verdicts).await
     }
 
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        self.inner.alone(receipt).await
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.inner.mark_solo(receipt).await
     }
 
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
@@ -134,22 +135,30 @@ impl Broker for FaultyBroker {
     async fn dead_letters(
         &self,
         queue: &QueueName,
-        filter: &DeadFilter,
-        after: Option<&DeadId>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterId>,
         limit: usize,
-    ) -> Result<DeadPage, BrokerError> {
+    ) -> Result<DeadLetterPage, BrokerError> {
         self.inner.dead_letters(queue, filter, after, limit).await
     }
 
-    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+    async fn replay(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<ReplayOutcome, BrokerError> {
         if self.no_replay.load(SeqCst) {
             return Err(BrokerError::Unavailable { detail: OFF.into() });
         }
         self.inner.replay(queue, filter).await
     }
 
-    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
-        self.inner.drop_dead(queue, filter).await
+    async fn drop_dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadLetterFilter,
+    ) -> Result<u64, BrokerError> {
+        self.inner.drop_dead_letters(queue, filter).await
     }
 
     async fn close(&self) -> Result<(), BrokerError> {

@@ -1,7 +1,7 @@
 //! Trails in memory, with fault injection.
 
 use crawlway_clock::Timestamp;
-use crawlway_store::{End, StoreError, TrailEntry, Trails};
+use crawlway_store::{AttemptEnd, StoreError, TrailEntry, Trails};
 use std::{
     collections::BTreeSet,
     sync::{
@@ -36,7 +36,7 @@ impl MemoryTrails {
         entries
     }
 
-    pub(crate) fn ends(&self, item: &str) -> Vec<End> {
+    pub(crate) fn ends(&self, item: &str) -> Vec<AttemptEnd> {
         self.of(item).iter().map(|entry| entry.end).collect()
     }
 
@@ -44,7 +44,7 @@ impl MemoryTrails {
     pub(crate) fn is_open(&self, item: &str) -> bool {
         let trail = self.of(item);
         let latest = |closes: bool| {
-            trail.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max()
+            trail.iter().filter(|entry| entry.end.is_terminal() == closes).map(|entry| entry.at).max()
         };
         latest(false) > latest(true)
     }
@@ -52,7 +52,7 @@ impl MemoryTrails {
 
 #[async_trait::async_trait]
 impl Trails for MemoryTrails {
-    async fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+    async fn append(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -79,7 +79,7 @@ impl Trails for MemoryTrails {
         Ok(items.iter().take(max).map(|item| self.of(item)).collect())
     }
 
-    async fn open(&self, max: usize) -> Result<Vec<String>, StoreError> {
+    async fn open_items(&self, max: usize) -> Result<Vec<String>, StoreError> {
         let all = self.all();
         let items = all.iter().collect_items();
         Ok(items.into_iter().filter(|item| self.is_open(item)).take(max).collect())

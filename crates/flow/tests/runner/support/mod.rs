@@ -8,7 +8,7 @@ pub(crate) use faulty_broker::FaultyBroker;
 pub(crate) use memory_trails::MemoryTrails;
 pub(crate) use script::{Done, Script, done, passed_on, permanent, transient, unavailable};
 
-use crawlway_broker::{Broker, DeadFilter, DeadLetter, Depth, Outgoing, QueueName, QueueSpec};
+use crawlway_broker::{Broker, DeadLetter, DeadLetterFilter, Depth, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_clock::{Backoff, Clock, ManualClock, Timestamp};
 use crawlway_flow::{Exclusive, Flow, Meter, Parts, QueueSource, Ran, Reading, Settings, Stop};
@@ -136,7 +136,12 @@ impl World {
     }
 
     pub(crate) async fn dead(&self, name: &str) -> Vec<DeadLetter> {
-        self.broker.inner().dead_letters(&queue(name), &DeadFilter::all(), None, 1_000).await.unwrap().letters
+        self.broker
+            .inner()
+            .dead_letters(&queue(name), &DeadLetterFilter::all(), None, 1_000)
+            .await
+            .unwrap()
+            .letters
     }
 
     /// Purges a queue.
@@ -148,7 +153,7 @@ impl World {
     pub(crate) async fn until_empty(&self, name: &str) {
         eventually(&format!("{name} is empty"), async || {
             let depth = self.depth(name).await;
-            depth.waiting() == 0 && depth.in_flight == 0
+            depth.pending() == 0 && depth.in_flight == 0
         })
         .await;
     }

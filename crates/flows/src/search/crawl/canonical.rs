@@ -84,12 +84,12 @@ pub(super) async fn reinstate(frontier: &dyn Frontier, crawl: &CrawlId, url: &st
     for _ in 0..MAX_CHAIN {
         let mut redirects = Vec::new();
         for target in targets {
-            for entry in frontier.left_out_for(crawl, &target, MAX_REINSTATED).await? {
+            for entry in frontier.canonicalized_to(crawl, &target, MAX_REINSTATED).await? {
                 if entry.outcome.as_deref() == Some(REDIRECTED) {
                     // A redirect has no page of its own, but may be the canonical URL of others.
                     redirects.push(entry.url);
                 } else {
-                    frontier.insist(crawl, &entry.url).await?;
+                    frontier.recrawl_ignoring_canonical(crawl, &entry.url).await?;
                 }
             }
         }
@@ -142,7 +142,7 @@ async fn insist(
     page: Option<&(String, bool)>,
 ) -> Result<(), StoreError> {
     if let Some((url, _)) = page {
-        frontier.insist(crawl, url).await?;
+        frontier.recrawl_ignoring_canonical(crawl, url).await?;
     }
     Ok(())
 }

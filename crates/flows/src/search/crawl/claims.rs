@@ -5,7 +5,7 @@ use crawlway_flow::{Coalescer, StageError};
 use crawlway_store::{
     CrawlId, Frontier, SeenUrls, StoreError,
     frontier::EntryState,
-    seen::{Claim, Claimed},
+    seen::{Claim, ClaimOutcome},
 };
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -38,14 +38,14 @@ impl fmt::Display for Owner {
 pub(super) struct Claims {
     seen: Arc<dyn SeenUrls>,
     frontier: Arc<dyn Frontier>,
-    calls: Coalescer<Claim, Result<Claimed, StoreError>>,
+    calls: Coalescer<Claim, Result<ClaimOutcome, StoreError>>,
 }
 
 /// Result of an item's claim on its own URL.
 #[derive(Debug)]
 pub(super) enum OwnClaim {
     /// The URL is claimed.
-    Claimed,
+    ClaimOutcome,
     /// The URL was seen already.
     Seen(SeenMark),
 }
@@ -90,18 +90,18 @@ impl Claims {
         match &answer {
             // Marked by this item itself: its worker crashed before it was settled, or it is reinstated. The data for its
             // settlement is lost, so it is crawled again.
-            Claimed::Seen { owner, .. } if *owner == own => {
+            ClaimOutcome::Seen { owner, .. } if *owner == own => {
                 answer = self.claim(url, &own, Duration::ZERO).await?;
             }
-            Claimed::Taken { owner, .. } if self.is_stale(url, owner).await? => {
+            ClaimOutcome::Taken { owner, .. } if self.is_stale(url, owner).await? => {
                 self.seen.release(&[Claim::new(url, owner.as_str())]).await?;
                 answer = self.claim(url, &own, max_age).await?;
             }
             _ => {}
         }
         match answer {
-            Claimed::Ours => Ok(OwnClaim::Claimed),
-            Claimed::Seen { owner, at, until } => {
+            ClaimOutcome::Granted => Ok(OwnClaim::ClaimOutcome),
+            ClaimOutcome::Seen { owner, at, until } => {
                 let crawl = owner.rsplit_once('@').map(|(_, crawl)| crawl);
                 // An older mark is of a deleted crawl with the same name.
                 if crawl == Some(by.crawl.as_str()) && at.is_some_and(|at| at >= created_at) {
@@ -114,18 +114,20 @@ impl Claims {
                         Ok(OwnClaim::Seen(SeenMark { owner, at, until, links: None }))
                     }
                     // Without stored links the page is fetched again, so that its links are followed.
-                    None => self.take_over(url, by, now).await.map(|()| OwnClaim::Claimed),
+                    None => self.take_over(url, by, now).await.map(|()| OwnClaim::ClaimOutcome),
                 }
             }
-            Claimed::Taken { owner, .. } => Err(claimed_by(&owner, now)),
+            ClaimOutcome::Taken { owner, .. } => Err(claimed_by(&owner, now)),
         }
     }
 
     /// Claims a URL that was seen already.
     pub(super) async fn take_over(&self, url: &str, by: &Owner, now: Timestamp) -> Result<(), StageError> {
         match self.claim(url, &by.to_string(), Duration::ZERO).await? {
-            Claimed::Ours => Ok(()),
-            Claimed::Seen { owner, .. } | Claimed::Taken { owner, .. } => Err(claimed_by(&owner, now)),
+            ClaimOutcome::Granted => Ok(()),
+            ClaimOutcome::Seen { owner, .. } | ClaimOutcome::Taken { owner, .. } => {
+                Err(claimed_by(&owner, now))
+            }
         }
     }
 
@@ -146,8 +148,8 @@ impl Claims {
     ) -> Result<bool, StageError> {
         let own = by.to_string();
         Ok(match self.claim(url, &own, max_age).await? {
-            Claimed::Ours => true,
-            Claimed::Seen { owner, .. } | Claimed::Taken { owner, .. } => owner == own,
+            ClaimOutcome::Granted => true,
+            ClaimOutcome::Seen { owner, .. } | ClaimOutcome::Taken { owner, .. } => owner == own,
         })
     }
 
@@ -157,7 +159,7 @@ impl Claims {
         self.seen.release(&claims).await
     }
 
-    async fn claim(&self, url: &str, owner: &str, max_age: Duration) -> Result<Claimed, StageError> {
+    async fn claim(&self, url: &str, owner: &str, max_age: Duration) -> Result<ClaimOutcome, StageError> {
         let claim = Claim { url: url.to_owned(), owner: owner.to_owned(), max_age };
         match self.calls.call(claim).await {
             Some(answer) => Ok(answer?),

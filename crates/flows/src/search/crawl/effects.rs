@@ -4,7 +4,7 @@ use super::{CrawlStage, CrawlStep, canonical};
 use crawlway_clock::Timestamp;
 use crawlway_fetch::Share;
 use crawlway_flow::{EffectError, fail};
-use crawlway_store::{CrawlId, frontier::NewUrl, seen::Seen};
+use crawlway_store::{CrawlId, frontier::NewUrl, seen::SeenUrl};
 use std::collections::HashMap;
 
 /// Effect of a crawled page.
@@ -24,7 +24,7 @@ pub(in super::super) struct CrawlEffect {
     pub(super) no_page: bool,
     /// URLs to remove from the index.
     pub(super) removed: Vec<String>,
-    pub(super) seen: Vec<Seen>,
+    pub(super) seen: Vec<SeenUrl>,
     /// Memory share of the message, released after these steps.
     pub(super) share: Option<Share>,
 }
@@ -53,7 +53,7 @@ impl CrawlStage {
         canonical::reinstate_after(&*self.frontier, effects).await?;
         self.remove_from_index(effects).await?;
         fail::passed("crawl", CrawlStep::LinksStored.name());
-        let seen: Vec<Seen> = effects.iter().flat_map(|effect| effect.seen.iter().cloned()).collect();
+        let seen: Vec<SeenUrl> = effects.iter().flat_map(|effect| effect.seen.iter().cloned()).collect();
         self.seen.mark(&seen).await?;
         fail::passed("crawl", CrawlStep::MarkedSeen.name());
         Ok(())

@@ -117,8 +117,8 @@ pub(crate) fn new_url(url: NormalUrl, depth: u32, chain: u32, found_on: Option<&
         depth,
         chain,
         found_on: found_on.map(str::to_owned),
-        insist: false,
-        in_any_case: false,
+        ignore_canonical: false,
+        ignore_limit: false,
         budget: None,
     }
 }

@@ -12,7 +12,7 @@ use crawlway_broker::{MessageId, Outgoing};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::NormalUrl;
 use crawlway_flow::{Item, StageError, fail};
-use crawlway_store::{CrawlId, StoreError, frontier::PageLinks, seen::Seen};
+use crawlway_store::{CrawlId, StoreError, frontier::PageLinks, seen::SeenUrl};
 use std::{sync::Arc, time::Duration};
 
 /// Crawl of one page.
@@ -128,7 +128,7 @@ impl<'a> PageCrawl<'a> {
         let (claims, url) = (&self.stage.claims, &self.job.url);
         let created_at = self.settings.created_at;
         match claims.claim_own(url, &self.owner, self.max_age, created_at, self.now).await? {
-            OwnClaim::Claimed => {}
+            OwnClaim::ClaimOutcome => {}
             OwnClaim::Seen(mark) if self.is_missing_in_index(&mark).await => {
                 claims.take_over(url, &self.owner, self.now).await?;
             }
@@ -153,7 +153,7 @@ impl<'a> PageCrawl<'a> {
         self.note.facts.crawled_at = Some(at.unwrap_or(self.now));
         if let Some(links) = links {
             let page = PageLinks {
-                place: 0,
+                cursor: 0,
                 item: self.id.as_str().to_owned(),
                 url: self.job.url.clone(),
                 depth: self.job.depth,
@@ -174,7 +174,7 @@ impl<'a> PageCrawl<'a> {
 
     pub(super) fn mark_seen(&mut self, url: &str) {
         let (owner, ttl) = (self.owner.to_string(), self.settings.recrawl_after);
-        self.effect().seen.push(Seen { url: url.to_owned(), owner, ttl });
+        self.effect().seen.push(SeenUrl { url: url.to_owned(), owner, ttl });
     }
 
     /// Removes the page under this URL from the index, should it be there.

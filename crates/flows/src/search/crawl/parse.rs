@@ -111,7 +111,7 @@ impl PageCrawl<'_> {
     /// URL that is crawled instead of the item's own, whatever the limits are.
     pub(super) fn crawled_instead(&self, url: &NormalUrl) -> NewUrl {
         let (depth, chain) = (self.job.depth, self.job.chain);
-        NewUrl { in_any_case: true, ..new_url(url.clone(), depth, chain, Some(self.id.as_str())) }
+        NewUrl { ignore_limit: true, ..new_url(url.clone(), depth, chain, Some(self.id.as_str())) }
     }
 }
 

@@ -7,7 +7,7 @@ pub use traps::Traps;
 
 use super::Definition;
 use crawlway_content::NormalUrl;
-use crawlway_store::frontier::Budget;
+use crawlway_store::frontier::UrlBudget;
 use glob::Glob;
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub(crate) struct Followed {
     pub(crate) url: NormalUrl,
     pub(crate) depth: u32,
     pub(crate) chain: u32,
-    pub(crate) budget: Option<Budget>,
+    pub(crate) budget: Option<UrlBudget>,
 }
 
 /// Page that contains a link.

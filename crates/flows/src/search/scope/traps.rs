@@ -10,7 +10,7 @@
 //! Ordinary sites must not be mistaken for traps: ids look like years, and every topic of a forum is `?f=2&t=1234`.
 
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
-use crawlway_store::{Ticket, frontier::Budget};
+use crawlway_store::{Ticket, frontier::UrlBudget};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::HashMap};
 
@@ -137,7 +137,7 @@ pub(super) fn detect(url: &NormalUrl, chain: u32, this_year: u64, traps: &Traps)
 const ID_BUDGETS: u64 = 100;
 
 /// Budget of a URL with a query.
-pub(super) fn budget(url: &NormalUrl, traps: &Traps) -> Option<Budget> {
+pub(super) fn budget(url: &NormalUrl, traps: &Traps) -> Option<UrlBudget> {
     let several = match parameters(url.as_str()).take(2).count() {
         0 => return None,
         count => count > 1,
@@ -155,7 +155,7 @@ pub(super) fn budget(url: &NormalUrl, traps: &Traps) -> Option<Budget> {
         let part = Ticket::of(&ids.join(" ")).as_u128() % u128::from(ID_BUDGETS);
         kind = format!("{kind}{part}");
     }
-    Some(Budget { kind, most: max, reason: reason.to_owned() })
+    Some(UrlBudget { kind, max: max, reason: reason.to_owned() })
 }
 
 /// Three digits or more, and no position in a list.
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn budgets_depend_on_path_and_number_of_parameters() {
         let traps = Traps::default();
-        let budget = |text| budget(&url(text), &traps).map(|budget| (budget.kind, budget.most));
+        let budget = |text| budget(&url(text), &traps).map(|budget| (budget.kind, budget.max));
         assert_eq!(budget("http://a.test/x"), None);
         assert_eq!(budget("http://a.test/x?a=1"), Some(("http://a.test/x?".to_owned(), 10_000)));
         assert_eq!(budget("http://a.test/x?a=1&b=2"), Some(("http://a.test/x&".to_owned(), 500)));
@@ -369,7 +369,7 @@ mod tests {
             let budget = budget(&url(&text), &traps).unwrap();
             let used = used.entry(budget.kind).or_default();
             *used += 1;
-            *used <= budget.most
+            *used <= budget.max
         };
         for topic in 0..30_000 {
             assert!(

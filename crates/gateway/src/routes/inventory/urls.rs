@@ -14,7 +14,9 @@ use axum::{
     response::{AppendHeaders, IntoResponse, Response},
 };
 use crawlway_clock::Timestamp;
-use crawlway_store::inventory::{MOST_LISTED, MOST_WITH_SOURCE, RecordId, Status, Wanted};
+use crawlway_store::inventory::{
+    MAX_PAGE_SIZE, MAX_PAGE_SIZE_WITH_SOURCE, RecordId, RecordQuery, RecordStatus,
+};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -176,7 +178,7 @@ impl FindQuery {
         }
     }
 
-    fn wanted(&self) -> Result<Wanted, Problem> {
+    fn wanted(&self) -> Result<RecordQuery, Problem> {
         let time = |name: &'static str, text: &Option<String>| {
             let read = |text: &String| {
                 Timestamp::from_iso(text).ok_or_else(|| {
@@ -186,18 +188,18 @@ impl FindQuery {
             text.as_ref().map(read).transpose()
         };
         let status = self.status.as_ref().map(|word| {
-            Status::from_word(word).ok_or_else(|| {
-                let words = Status::ALL.map(Status::as_str).join(", ");
+            RecordStatus::from_name(word).ok_or_else(|| {
+                let words = RecordStatus::ALL.map(RecordStatus::as_str).join(", ");
                 Problem::invalid(format!("expected one of {words}")).field("status")
             })
         });
         let cursor = self.cursor.as_ref().map(|cursor| {
             cursor.parse().map_err(|error| Problem::invalid(format!("{error}")).field("cursor"))
         });
-        let max = if self.source { MOST_WITH_SOURCE } else { MOST_LISTED };
+        let max = if self.source { MAX_PAGE_SIZE_WITH_SOURCE } else { MAX_PAGE_SIZE };
         let limit = self.limit.unwrap_or(default_limit().min(max));
         check_limit(limit, max)?;
-        Ok(Wanted {
+        Ok(RecordQuery {
             from: time("from", &self.from)?,
             to: time("to", &self.to)?,
             status: status.transpose()?,

@@ -1,7 +1,7 @@
 //! Body of `POST /api/crawls`, and its validation.
 
 use crate::{inventory::Inventory, parts::CrawlDefaults, problem::Problem};
-use crawlway_clock::{DURATION, parse_duration};
+use crawlway_clock::{DURATION_SYNTAX, parse_duration};
 use crawlway_flows::search::{Asked, Definition, DefinitionError, TermsState};
 use crawlway_store::CrawlId;
 use serde::Deserialize;
@@ -86,7 +86,7 @@ impl NewCrawl {
         let recrawl_after = match &self.recrawl_after {
             None => defaults.recrawl_after,
             Some(text) => parse_duration(text).ok_or_else(|| {
-                Problem::invalid(format!("`{text}` is no duration; expected {DURATION}"))
+                Problem::invalid(format!("`{text}` is no duration; expected {DURATION_SYNTAX}"))
                     .field("recrawl_after")
             })?,
         };

@@ -2,7 +2,7 @@
 
 use crate::{answers, extract::QueryParams, parts::Shared, problem::Problem, shape};
 use axum::{Json, extract::State};
-use crawlway_store::pages::Search;
+use crawlway_store::pages::SearchRequest;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -44,6 +44,6 @@ pub(super) async fn search(
     QueryParams(query): QueryParams<SearchQuery>,
 ) -> Result<Json<shape::Results>, Problem> {
     let SearchQuery { q, limit, offset, fold } = query;
-    let search = Search { query: q, offset, limit, fold };
+    let search = SearchRequest { query: q, offset, limit, collapse_duplicates: fold };
     Ok(Json(answers::search(&**shared.index()?, &search).await?))
 }
