@@ -28,7 +28,7 @@ impl RabbitBroker {
     /// Connects to the server. A lost connection is re-established in the background, in the current tokio runtime.
     ///
     /// # Errors
-    /// If the server cannot be reached within [`Options::patience`] or refuses the login.
+    /// If the server cannot be reached within [`Options::connection_timeout`] or refuses the login.
     pub async fn connect(options: Options) -> Result<Self, ConnectError> {
         let deadline = Instant::now() + options.connection_timeout;
         let session = loop {

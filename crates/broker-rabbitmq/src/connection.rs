@@ -8,7 +8,7 @@
 //!                    └───────── close ─────────▶ Closed ◀───────── close ─────────┘
 //! ```
 //!
-//! Calls wait in `Connecting` for [`Options::patience`](crate::Options::patience) and then fail as unavailable. `Closed`
+//! Calls wait in `Connecting` for [`Options::connection_timeout`](crate::Options::connection_timeout) and then fail as unavailable. `Closed`
 //! is final.
 
 use crate::{engine::Engine, error::SessionError, session::Session};

@@ -64,7 +64,7 @@ impl Engine {
         if self.connection.is_closed() { Err(SessionError::Closed) } else { Ok(()) }
     }
 
-    /// Current session; waits for a reconnect for at most [`Options::patience`].
+    /// Current session; waits for a reconnect for at most [`Options::connection_timeout`].
     pub(crate) async fn session(&self) -> Result<Arc<Session>, SessionError> {
         self.connection.session(self.options.connection_timeout).await
     }

@@ -66,7 +66,7 @@ pub trait Broker: Debug + Send + Sync {
 
     /// Publishes messages with publisher confirms: `Ok` means durable in every queue that the message is routed to.
     ///
-    /// Messages fail independently. After [`PublishError::Unknown`] the message may have been stored: publish it again
+    /// Messages fail independently. After [`PublishError::Unconfirmed`] the message may have been stored: publish it again
     /// under the same id.
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>>;
 

@@ -22,7 +22,7 @@ pub struct QueueSpec {
     pub lease: Duration,
     /// Maximum number of attempts; after the last failure the message is a dead letter.
     pub max_attempts: u32,
-    /// Maximum number of solo crashes (see [`Broker::alone`](crate::Broker::alone)); then the message is a dead letter.
+    /// Maximum number of solo crashes (see [`Broker::mark_solo`](crate::Broker::mark_solo)); then the message is a dead letter.
     #[serde(default = "default_max_solo_crashes")]
     pub max_solo_crashes: u32,
     /// Maximum number of pending messages (ready or delayed, not in flight); further publishes are rejected.

@@ -12,7 +12,7 @@ use std::sync::{
 pub const VARIABLE: &str = "FAIL_POINT_OF_CRAWLWAY";
 
 /// Declares the fail points of a stage: an enum whose variants have a name in
-/// [`VARIABLE`](crate::fail::VARIABLE), with all of them in `ALL`.
+/// [`VARIABLE`], with all of them in `ALL`.
 #[macro_export]
 macro_rules! fail_points {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {

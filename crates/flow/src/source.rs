@@ -27,7 +27,7 @@ pub trait Source<N>: Debug + Send + Sync + 'static {
     /// Extends leases; one answer each, in order.
     async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>>;
 
-    /// Marks an item durably as running solo until it is settled, see [`Broker::alone`].
+    /// Marks an item durably as running solo until it is settled, see [`Broker::mark_solo`].
     async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError>;
 }
 

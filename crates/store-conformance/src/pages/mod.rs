@@ -1,4 +1,4 @@
-//! Suite of the page index as a store. Searching has the suite [`finding`](mod@crate::finding).
+//! Suite of the page index as a store. Searching has the suite [`search`](mod@crate::search).
 
 mod batches;
 mod fixture;

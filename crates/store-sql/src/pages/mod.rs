@@ -47,7 +47,7 @@ use std::{
 /// Interval between sweeps of tombstones past their retention.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
-/// The page index in a PostgreSQL database, for any number of processes. [`SqlStore::pages`] opens it.
+/// The page index in a PostgreSQL database, for any number of processes. [`SqlStore::page_index`] opens it.
 ///
 /// A search reads the tokens of every matching page to rank it, so its time grows with the number of matches.
 #[derive(Debug)]

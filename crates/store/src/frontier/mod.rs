@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A lost worker is not a failed attempt: it makes the URL [suspect](crate::suspects). Only a URL that crashes its
-//! workers in solo runs ([`Frontier::alone`]) becomes dead by it.
+//! workers in solo runs ([`Frontier::mark_solo`]) becomes dead by it.
 
 mod crawl;
 mod entry;

@@ -5,7 +5,7 @@ use crate::{StoreError, Timestamp};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Maximum size of a completed record in bytes, by [`FetchedContent::weight`]. A MongoDB document has at most 16 MiB, which
+/// Maximum size of a completed record in bytes, by [`FetchedContent::size_bytes`]. A MongoDB document has at most 16 MiB, which
 /// includes the URL, the last error and [`LatestAttempt`](super::LatestAttempt).
 pub const MAX_RECORD_BYTES: usize = 15 << 20;
 

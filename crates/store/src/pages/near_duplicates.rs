@@ -1,7 +1,7 @@
 //! Collapsing of near-duplicate hits: SimHash values that differ in few bits.
 //!
 //! Collapsing starts at the top of the ranking, so that it is the same for every page of results. The required depth is
-//! not known in advance: a backend ranks [`initial_depth`] hits, collapses them, and goes [`deeper`] while groups are
+//! not known in advance: a backend ranks [`initial_depth`] hits, collapses them, and goes to the [`next_depth`] while groups are
 //! missing.
 
 use std::collections::HashMap;

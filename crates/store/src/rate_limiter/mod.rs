@@ -23,8 +23,8 @@ use std::fmt::Debug;
 ///
 /// For each group, and across all handles on the same state, it enforces:
 ///
-/// - the concurrency [`RateLimits::in_flight`];
-/// - the minimum delay [`RateLimits::gap`]: since the end of the last request at a concurrency of 1, since its start
+/// - the concurrency [`RateLimits::concurrency`];
+/// - the minimum delay [`RateLimits::min_delay`]: since the end of the last request at a concurrency of 1, since its start
 ///   otherwise;
 /// - after failures, the back-off and the circuit breaker of the [`RateLimitPolicy`].
 ///
