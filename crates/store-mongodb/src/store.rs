@@ -88,7 +88,7 @@ impl MongoStore {
                     return Err(Fault::Disconnected(detail).into());
                 }
                 Err(Fault::Disconnected(_)) => {
-                    tokio::time::sleep(delay.mul_f64(random_between(0.5, 1.0))).await
+                    tokio::time::sleep(delay.mul_f64(random_between(0.5, 1.0))).await;
                 }
                 Err(Fault::Failed(problem)) => return Err(StoreError::Invalid { problem }),
                 Err(fault) => return Err(fault.into()),

@@ -72,7 +72,7 @@ impl Link {
         loop {
             match self.connection().await {
                 Err(Fault::Unavailable(_)) if started.elapsed() < timeout => {
-                    tokio::time::sleep(RECONNECT_DELAY).await
+                    tokio::time::sleep(RECONNECT_DELAY).await;
                 }
                 result => return result.map(drop),
             }

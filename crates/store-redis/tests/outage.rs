@@ -28,7 +28,7 @@ async fn calls_fail(store: &RedisStore, limiter: &dyn RateLimiter) {
         let begun = Instant::now();
         let (limits, ticket) = (RateLimits::one_at_a_time(Duration::ZERO), Ticket::from_u128(round));
         let unavailable = |answer: RateLimiterError| {
-            assert!(matches!(answer, RateLimiterError::Unavailable { .. }), "{answer:?}")
+            assert!(matches!(answer, RateLimiterError::Unavailable { .. }), "{answer:?}");
         };
         // Concurrent calls share one attempt to connect.
         let (claimed, reserved, finished, left, extended) = tokio::join!(

@@ -231,7 +231,7 @@ impl Story<'_> {
         match expected {
             [] => {}
             ["retrying", attempt] => {
-                assert_eq!(settled, UrlSettleOutcome::Retrying { attempt: number(attempt) }, "{step}")
+                assert_eq!(settled, UrlSettleOutcome::Retrying { attempt: number(attempt) }, "{step}");
             }
             ["dead"] => assert_eq!(settled, UrlSettleOutcome::Dead, "{step}"),
             ["deferred"] => assert_eq!(settled, UrlSettleOutcome::Deferred, "{step}"),
@@ -437,7 +437,7 @@ impl Story<'_> {
                 .await;
             }
             "defer" => {
-                self.settle(args[0], UrlVerdict::Defer { until: self.at(args[1]) }, answer, step).await
+                self.settle(args[0], UrlVerdict::Defer { until: self.at(args[1]) }, answer, step).await;
             }
             "wait" => self.settle(args[0], UrlVerdict::Wait { until: self.at(args[1]) }, answer, step).await,
             "fenced" => self.fenced(args[0], step).await,

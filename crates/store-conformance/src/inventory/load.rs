@@ -180,7 +180,7 @@ pub(super) async fn workers_on_one_record_finish_it_once(mut t: Fixture<'_>) {
         for (_, end) in ends {
             match end {
                 EndOutcome::Recorded { status: RecordStatus::FailedRetryable, retry_count } => {
-                    counted.push(*retry_count)
+                    counted.push(*retry_count);
                 }
                 EndOutcome::Recorded { status, .. } => {
                     assert_eq!(*status, record.status, "the only end");

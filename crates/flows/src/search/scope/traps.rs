@@ -155,7 +155,7 @@ pub(super) fn budget(url: &NormalUrl, traps: &Traps) -> Option<UrlBudget> {
         let part = Ticket::of(&ids.join(" ")).as_u128() % u128::from(ID_BUDGETS);
         kind = format!("{kind}{part}");
     }
-    Some(UrlBudget { kind, max: max, reason: reason.to_owned() })
+    Some(UrlBudget { kind, max, reason: reason.to_owned() })
 }
 
 /// Three digits or more, and no position in a list.
