@@ -102,9 +102,9 @@ finds! { rate_limiter on dyn RateLimiter, Embedded { clock: ManualClock::at(Time
     OneMoreInFlight: flight::one_at_a_time, load::any_schedule_keeps_to_the_limits;
     HalfTheGap: flight::the_gap_counts_from_the_end_when_alone, load::racing_callers_keep_to_the_limits;
     TicketsAreForgotten: slots::coming_early_keeps_the_slot;
-    FailureIsNeutral: back_off::it_doubles_within_its_jitter_up_to_its_cap, breaker::it_opens_after_so_many_failures;
-    NeutralIsSuccess: back_off::a_neutral_outcome_changes_nothing, breaker::a_probe_that_says_nothing_is_replaced;
-    RetryAfterIsIgnored: back_off::retry_after_is_respected_up_to_its_cap;
+    FailureIsNeutral: backoff::it_doubles_within_its_jitter_up_to_its_cap, breaker::it_opens_after_so_many_failures;
+    NeutralIsSuccess: backoff::a_neutral_outcome_changes_nothing, breaker::a_probe_that_says_nothing_is_replaced;
+    RetryAfterIsIgnored: backoff::retry_after_is_respected_up_to_its_cap;
     LeavingDoesNothing: slots::a_slot_that_is_left_is_free;
     LateFinishCounts: leases::finishing_after_the_lease_is_fenced;
     ExtendingDoesNothing: leases::extending_keeps_a_permit;
