@@ -14,7 +14,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// If the connection fails, or the response is not HTTP.
-pub fn ask(
+pub fn request(
     address: &str,
     method: &str,
     path: &str,

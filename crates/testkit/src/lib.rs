@@ -1,12 +1,17 @@
-//! Test support: addresses of the real servers that `cargo xtask test` starts, private servers of one test, a proxy with
-//! network faults, and foreign clients.
+//! Test support: addresses of the real servers that `cargo xtask test` starts, private servers of one test, certificates,
+//! proxies with network faults and with TLS, foreign clients, web sites and child processes.
 
+pub mod certificates;
+pub mod foreign_client;
 pub mod http;
 pub mod private_mongodb;
+pub mod private_postgres;
 pub mod private_rabbitmq;
 pub mod private_redis;
+pub mod process;
 pub mod proxy;
 mod server_process;
 pub mod servers;
-pub mod stranger;
+pub mod tls_proxy;
 pub mod virtual_host;
+pub mod web;

@@ -1,6 +1,7 @@
 //! Private RabbitMQ of one test, which may stop, kill and restart it.
 
 use crate::{
+    certificates::{Certificates, HOST},
     server_process::{START_TIMEOUT, free_ports},
     servers::{RabbitMq, address},
 };
@@ -10,6 +11,7 @@ use std::{
     io::{self, Read as _, Write as _},
     net::{Ipv4Addr, TcpStream},
     os::unix::process::CommandExt as _,
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -27,7 +29,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct PrivateRabbitMq {
     folder: TempDir,
+    /// AMQP, the management API, two for Erlang distribution, and both of the first with TLS.
     ports: Vec<u16>,
+    /// Folder of certificates, if there is TLS.
+    certificates: Option<PathBuf>,
     running: Option<Child>,
 }
 
@@ -37,11 +42,33 @@ impl PrivateRabbitMq {
     /// # Panics
     /// If it does not start.
     pub fn start() -> Self {
+        Self::start_with_certificates(None)
+    }
+
+    /// Starts an empty server with TLS and the server certificate of the folder, besides the ports without TLS. Clients there
+    /// need a certificate of its CA.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_with_tls(certificates: &Certificates) -> Self {
+        Self::start_with_certificates(Some(certificates.folder().to_owned()))
+    }
+
+    fn start_with_certificates(certificates: Option<PathBuf>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let ports = free_ports(4);
-        let mut server = Self { folder, ports, running: None };
-        server.start_again();
+        let mut server = Self { folder, ports: free_ports(6), certificates, running: None };
+        server.restart();
         server
+    }
+
+    /// Address of the ports with TLS, and credentials.
+    pub fn server_with_tls(&self) -> RabbitMq {
+        RabbitMq {
+            host: HOST.into(),
+            port: self.ports[4],
+            management: format!("https://{HOST}:{}", self.ports[5]),
+            ..self.server()
+        }
     }
 
     /// Address and credentials.
@@ -59,15 +86,28 @@ impl PrivateRabbitMq {
     ///
     /// # Panics
     /// If it is running, or does not start.
-    pub fn start_again(&mut self) {
-        self.start_with(&[]);
+    pub fn restart(&mut self) {
+        match &self.certificates {
+            None => self.start_with(&[]),
+            Some(folder) => {
+                let (folder, [amqp, management]) = (
+                    folder.display().to_string(),
+                    [self.ports[4], self.ports[5]].map(|port| port.to_string()),
+                );
+                self.start_with(&[
+                    ("TLS_FOLDER", &folder),
+                    ("TLS_AMQP", &amqp),
+                    ("TLS_MANAGEMENT", &management),
+                ]);
+            }
+        }
     }
 
     /// Restarts the server with a disk alarm: it delivers, and blocks publishers.
     ///
     /// # Panics
     /// If it is running, or does not start.
-    pub fn start_again_short_of_disk(&mut self) {
+    pub fn restart_with_disk_alarm(&mut self) {
         self.start_with(&[("DISK_FREE_LIMIT", "1000000GB")]);
     }
 
@@ -80,7 +120,7 @@ impl PrivateRabbitMq {
             .arg(address(START))
             .arg(self.folder.path().join("server"))
             .arg(&programs)
-            .args(self.ports.iter().map(ToString::to_string))
+            .args(self.ports.iter().take(4).map(ToString::to_string))
             .env("LIFELINE", "1")
             .envs(settings.iter().copied())
             .stdin(Stdio::piped())

@@ -41,7 +41,7 @@ impl Proxy {
     ///
     /// # Panics
     /// If there is no free port.
-    pub async fn before(server: String) -> Self {
+    pub async fn in_front_of(server: String) -> Self {
         let listener =
             TcpListener::bind("127.0.0.1:0").await.unwrap_or_else(|error| panic!("a port: {error}"));
         let address = listener.local_addr().unwrap_or_else(|error| panic!("its address: {error}"));
@@ -69,12 +69,12 @@ impl Proxy {
     }
 
     /// Closes all open connections, as at the end of the other process. New ones work.
-    pub fn cut(&self) {
+    pub fn close_all(&self) {
         self.end(Ending::Closed);
     }
 
     /// Resets all open connections. New ones work.
-    pub fn reset(&self) {
+    pub fn reset_all(&self) {
         self.end(Ending::Reset);
     }
 
@@ -176,7 +176,7 @@ mod tests {
                 });
             }
         });
-        Proxy::before(address).await
+        Proxy::in_front_of(address).await
     }
 
     async fn round_trip(stream: &mut TcpStream) -> io::Result<u8> {
@@ -231,11 +231,11 @@ mod tests {
     async fn connections_are_cut_reset_and_refused() {
         let proxy = echo().await;
         let mut stream = connected(&proxy).await;
-        proxy.cut();
+        proxy.close_all();
         assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "closed");
 
         let mut stream = connected(&proxy).await;
-        proxy.reset();
+        proxy.reset_all();
         assert_eq!(stream.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 
         let mut stream = connected(&proxy).await;

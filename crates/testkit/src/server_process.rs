@@ -14,7 +14,7 @@ use std::{
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Shell script that runs the server until its standard input ends, which it does when the test process ends.
-const SUPERVISOR: &str = r#""$@" & echo $!; cat > /dev/null; kill -9 $!; wait"#;
+const SUPERVISOR: &str = r#""$@" & echo $!; cat > /dev/null; kill -9 $! 2> /dev/null; wait"#;
 
 /// Running server, killed with SIGKILL on drop.
 #[derive(Debug)]

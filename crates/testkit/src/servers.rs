@@ -44,7 +44,7 @@ pub fn python() -> String {
 pub const MONGODB: &str = "CRAWLWAY_TEST_MONGODB";
 
 /// URL of the shared MongoDB, a replica set of one, such as `mongodb://127.0.0.1:27117/?directConnection=true`. To kill a
-/// server, use a [`PrivateMongo`](crate::private_mongodb::PrivateMongo).
+/// server, use a [`PrivateMongoDb`](crate::private_mongodb::PrivateMongoDb).
 ///
 /// # Panics
 /// If the variable is not set.

@@ -50,7 +50,7 @@ impl Drop for VirtualHost {
     fn drop(&mut self) {
         for path in ["vhosts", "users"] {
             let path = format!("/api/{path}/{}", self.name);
-            let _ = http::ask(management(&self.server), "DELETE", &path, &[GUEST], "");
+            let _ = http::request(management(&self.server), "DELETE", &path, &[GUEST], "");
         }
     }
 }
@@ -60,6 +60,7 @@ fn management(server: &RabbitMq) -> &str {
 }
 
 fn manage(server: &RabbitMq, method: &str, path: &str, body: &str) {
-    let (status, response) = http::ask(management(server), method, path, &[GUEST], body).expect("a response");
+    let (status, response) =
+        http::request(management(server), method, path, &[GUEST], body).expect("a response");
     assert!(matches!(status, 200..=299), "{method} {path}: {status} {response}");
 }

@@ -16,13 +16,13 @@ const LINE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Running foreign client. Each line of its output is JSON. It is killed on drop.
 #[derive(Debug)]
-pub struct Stranger {
+pub struct ForeignClient {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<Value>,
 }
 
-impl Stranger {
+impl ForeignClient {
     /// Starts a program with these arguments.
     ///
     /// # Panics
@@ -76,7 +76,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for ForeignClient {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
