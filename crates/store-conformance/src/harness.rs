@@ -1,8 +1,8 @@
 //! Traits that a backend implements in its tests: opening a store, and its clock.
 
 use crawlway_store::{
-    Frontier, FrontierPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter, SeenUrls, Timestamp,
-    Trails, UrlRecords,
+    Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter,
+    SeenUrls, Timestamp, Trails, UrlRecords,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -40,6 +40,18 @@ impl Contract for dyn RateLimiter {
     }
 
     fn has_policy(&self, policy: &RateLimitPolicy) -> bool {
+        self.policy() == policy
+    }
+}
+
+impl Contract for dyn Ledger {
+    type Policy = LedgerPolicy;
+
+    fn default_policy() -> LedgerPolicy {
+        crate::ledger::POLICY
+    }
+
+    fn has_policy(&self, policy: &LedgerPolicy) -> bool {
         self.policy() == policy
     }
 }

@@ -1,15 +1,22 @@
 //! Macro that expands a list of cases to the suite's table and to a macro for the tests of a backend.
 
-/// The list of a suite. The macro that it defines takes an expression for a harness, which may `await` and is evaluated once
-/// per case, and expands to one test per case. The `$` is for that macro's own argument.
+/// The list of a suite: functions of a module by name, and scripts. The macro that it defines takes an expression for a
+/// harness, which may `await` and is evaluated once per case, and expands to one test per case. The `$` is for that macro's own
+/// argument.
 macro_rules! suite {
-    (($d:tt) $suite:ident for $contract:ty: $($module:ident { $($case:ident,)* })*) => {
+    (@start $harness:ident $module:ident $case:ident) => {
+        $crate::fixture::start($harness, $module::$case)
+    };
+    (@start $harness:ident $module:ident $case:ident $script:literal) => {
+        Box::pin(script::run($harness, $script))
+    };
+    (($d:tt) $suite:ident for $contract:ty: $($module:ident { $($case:ident $(: $script:literal)?,)* })*) => {
         /// Every case, in the order of the list.
         pub const CASES: &[crawlway_conformance::Case<dyn $crate::Harness<$contract>>] =
             &[$($(crawlway_conformance::Case {
                 module: stringify!($module),
                 name: stringify!($case),
-                start: |harness| $crate::fixture::start(harness, $module::$case),
+                start: |harness| suite!(@start harness $module $case $($script)?),
             },)*)*];
 
         /// Runs one case on its own runtime; panics if it fails.

@@ -2,18 +2,19 @@
 
 use crate::{
     fault::Fault,
-    options::{MongoOptions, invalid_url},
+    options::{MongoOptions, TlsFiles, invalid_url},
 };
 use crawlway_clock::Backoff;
 use crawlway_store::{
     StoreError,
     outage::{Outage, random_between},
 };
+use crawlway_tls::ClientTls;
 use mongodb::{
     Client, Collection, IndexModel,
     bson::{RawDocumentBuf, doc},
     error::{ErrorKind, Result as MongoResult},
-    options::{ClientOptions, ReadConcern, SelectionCriteria, WriteConcern},
+    options::{ClientOptions, ReadConcern, SelectionCriteria, Tls, WriteConcern},
 };
 use std::{
     fmt,
@@ -40,7 +41,8 @@ pub struct MongoStore {
 impl MongoStore {
     /// Connects and creates the indexes. Waits for an unavailable server.
     pub async fn open(options: MongoOptions) -> Result<Self, StoreError> {
-        let MongoOptions { url, database, collection, open_timeout, call_timeout } = options;
+        options.check()?;
+        let MongoOptions { url, tls, database, collection, open_timeout, call_timeout } = options;
         let mut connect = ClientOptions::parse(&url).await.map_err(invalid_url)?;
         // Required by the contract, whatever the URL says.
         connect.write_concern =
@@ -51,15 +53,20 @@ impl MongoStore {
         connect.server_selection_timeout = Some(call_timeout);
         connect.connect_timeout = Some(call_timeout);
         connect.app_name.get_or_insert_with(|| "crawlway".to_owned());
+        let files = TlsFiles::new(&tls)?;
+        if let Some(Tls::Enabled(options)) = &mut connect.tls {
+            *options = files.options.clone();
+        }
         let database = connect.default_database.clone().unwrap_or(database);
         // A client of its own for opening, with a short timeout, so that readiness checks get the error soon.
         let mut probe = connect.clone();
         probe.server_selection_timeout = Some(call_timeout.min(PROBE_TIMEOUT));
         let probe = Client::with_options(probe).map_err(invalid_url)?;
         let client = Client::with_options(connect).map_err(invalid_url)?;
+        drop(files);
         let records = client.database(&database).collection(&collection);
         let store = Self { records, client, call_timeout, outage: Arc::default() };
-        let opened = store.wait_until_open(&probe, open_timeout).await;
+        let opened = store.wait_until_open(&probe, open_timeout, &tls).await;
         probe.shutdown().immediate(true).await;
         opened.map(|()| store)
     }
@@ -69,7 +76,12 @@ impl MongoStore {
         self.client.clone().shutdown().immediate(true).await;
     }
 
-    async fn wait_until_open(&self, probe: &Client, timeout: Duration) -> Result<(), StoreError> {
+    async fn wait_until_open(
+        &self,
+        probe: &Client,
+        timeout: Duration,
+        tls: &ClientTls,
+    ) -> Result<(), StoreError> {
         let deadline = Instant::now() + timeout;
         let mut failures = 0;
         loop {
@@ -81,9 +93,14 @@ impl MongoStore {
             };
             match opened {
                 Ok(()) => return Ok(()),
+                // The driver retries on a certificate that does not fit, too.
+                Err(Fault::Disconnected(detail)) if let Some(advice) = tls.advice(&detail) => {
+                    return Err(StoreError::Invalid { problem: format!("MongoDB: {detail}; {advice}") });
+                }
                 Err(Fault::Disconnected(detail)) if Instant::now() + delay >= deadline => {
                     let waited =
                         if timeout.is_zero() { String::new() } else { format!(" within {timeout:?}") };
+                    let detail = tls.with_hint(&detail);
                     let detail = format!("it could not be opened{waited}, is it running? {detail}");
                     return Err(Fault::Disconnected(detail).into());
                 }

@@ -11,7 +11,7 @@ use crawlway_store::{
     },
 };
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
-use crawlway_testkit::private_mongodb::PrivateMongo;
+use crawlway_testkit::private_mongodb::PrivateMongoDb;
 use futures::TryStreamExt;
 use harness::{database, options};
 use mongodb::{
@@ -214,14 +214,14 @@ async fn a_page_of_a_list_reads_no_further_documents() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn confirmed_writes_survive_a_kill_of_the_server() {
-    let mut mongo = PrivateMongo::start();
+    let mut mongo = PrivateMongoDb::start();
     let options = options(&mongo.url());
     let store = MongoStore::open(options).await.unwrap();
     let begun = store.begin(&request("m-1", 0), at(1)).await.unwrap();
     let BeginOutcome::Started { attempt, .. } = begun else { panic!("{begun:?}") };
     store.complete(&attempt, &FetchedContent::default(), at(2)).await.unwrap();
     mongo.kill();
-    mongo.resume();
+    mongo.restart();
     let begun = std::time::Instant::now();
     let record = loop {
         match store.get(attempt.id).await {

@@ -12,7 +12,7 @@ use crawlway_store::{
 };
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use crawlway_testkit::{
-    private_mongodb::PrivateMongo,
+    private_mongodb::PrivateMongoDb,
     proxy::{Mode, Proxy},
 };
 use harness::{database, options};
@@ -83,14 +83,14 @@ async fn completes(store: &MongoStore, number: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_reconnects_after_a_kill() {
-    let mut mongo = PrivateMongo::start();
+    let mut mongo = PrivateMongoDb::start();
     let options = MongoOptions { call_timeout: Duration::from_secs(1), ..options(&mongo.url()) };
     let store = MongoStore::open(options).await.unwrap();
     for round in 1..3 {
         completes(&store, round * 10).await;
         mongo.kill();
         calls_fail(&store).await;
-        mongo.resume();
+        mongo.restart();
         wait_until_available(&store).await;
         let begun = store.begin(&request(round * 10), now()).await.unwrap();
         assert_eq!(
@@ -104,7 +104,7 @@ async fn the_store_reconnects_after_a_kill() {
 async fn survives(mode: Mode) {
     let server = crawlway_testkit::servers::mongodb();
     let place = server.trim_start_matches("mongodb://").split('/').next().unwrap().to_owned();
-    let proxy = Proxy::before(place.clone()).await;
+    let proxy = Proxy::in_front_of(place.clone()).await;
     let direct = options(&server);
     let options = MongoOptions {
         url: server.replace(&place, &proxy.address().to_string()),
@@ -145,7 +145,7 @@ async fn a_stuck_connection_is_dropped() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opening_waits_for_the_server() {
-    let mut mongo = PrivateMongo::start();
+    let mut mongo = PrivateMongoDb::start();
     mongo.kill();
     let good = MongoOptions { call_timeout: Duration::from_secs(2), ..options(&mongo.url()) };
     let brief = MongoOptions {
@@ -160,7 +160,7 @@ async fn opening_waits_for_the_server() {
     );
     let opening = tokio::spawn(MongoStore::open(good));
     tokio::time::sleep(Duration::from_millis(200)).await;
-    mongo.resume();
+    mongo.restart();
     completes(&opening.await.unwrap().unwrap(), 1).await;
 }
 

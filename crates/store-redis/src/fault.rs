@@ -8,6 +8,9 @@ pub(crate) enum Fault {
     /// The server is unreachable, does not answer in time, or refuses the call for now.
     #[error("{0}")]
     Unavailable(String),
+    /// A certificate of the server or the client does not fit; a retry succeeds once it is replaced.
+    #[error("{0}")]
+    Certificate(String),
     /// The settings or the server are unsuitable; a retry fails again.
     #[error("{0}")]
     Invalid(String),
@@ -16,7 +19,7 @@ pub(crate) enum Fault {
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Unavailable(detail) => Self::Unavailable { detail },
+            Fault::Unavailable(detail) | Fault::Certificate(detail) => Self::Unavailable { detail },
             Fault::Invalid(problem) => Self::Invalid { problem },
         }
     }

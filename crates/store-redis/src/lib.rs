@@ -1,9 +1,10 @@
-//! The store contracts on Redis: the seen-URL store and the rate limiter, shared by any number of processes.
+//! The store contracts on Redis: the seen-URL store, the rate limiter and the ledger, shared by any number of processes.
 //!
 //! ```text
 //! seen.rs   seen.lua      one value per URL, with a TTL
 //! rate_limiter/           one script per call: stored state (state.lua), slots (slots.lua), rules of a group (group.lua),
 //!                         commands (commands.lua), a new epoch (epoch.lua)
+//! ledger/                 one script per call: stored state (state.lua), commands (commands.lua)
 //!         │
 //!     script.rs           cached scripts, and what it means when the server does not know one
 //!     link.rs             one connection for all callers; timeouts; outages
@@ -21,10 +22,11 @@
 //! restart. Permits of an earlier epoch stay valid within their first lease: extending or finishing one counts although
 //! the server has lost it.
 //!
-//! URLs whose seen marks are lost are crawled once more. A lost claim may be made by a second worker. No items are stored
-//! here, so that none can be lost.
+//! URLs whose seen marks are lost are crawled once more. A lost claim may be made by a second worker. A ledger that is lost
+//! takes its dead letters with it, but no message that is not dead; processes open new sessions.
 
 mod fault;
+mod ledger;
 mod link;
 mod options;
 mod rate_limiter;
@@ -32,6 +34,7 @@ mod script;
 mod seen;
 mod store;
 
+pub use ledger::RedisLedger;
 pub use options::{ClockSource, RedisOptions};
 pub use rate_limiter::RedisRateLimiter;
 pub use store::RedisStore;

@@ -5,10 +5,11 @@
 //! others get the error of that attempt.
 
 use crate::{fault::Fault, options::RedisOptions};
+use crawlway_tls::ClientTls;
 use parking_lot::Mutex;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value,
-    aio::MultiplexedConnection,
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, Pipeline, RedisError, RedisResult,
+    ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 use std::{
     fmt,
@@ -23,6 +24,8 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Link {
     client: Client,
+    /// TLS of a `rediss` URL.
+    tls: Option<ClientTls>,
     connect_timeout: Duration,
     call_timeout: Duration,
     state: Mutex<State>,
@@ -51,14 +54,30 @@ impl fmt::Debug for Link {
 
 impl Link {
     pub(crate) fn new(options: &RedisOptions) -> Result<Self, Fault> {
-        let client = Client::open(options.url.as_str()).map_err(|error| {
+        let invalid = |problem: &str| {
             Fault::Invalid(format!(
-                "the Redis URL is invalid: {error}; use one such as `redis://user:password@host:6379/0`"
+                "the Redis URL is invalid: {problem}; use one such as `redis://user:password@host:6379/0`"
             ))
-        })?;
+        };
+        // TLS is not that of the client, which would need roots of the system and a crypto provider of the process.
+        let (url, tls) = match options.url.strip_prefix("rediss://") {
+            Some(rest) => (format!("redis://{rest}"), Some(options.tls.clone())),
+            None => (options.url.clone(), None),
+        };
+        if url.contains('#') {
+            return Err(invalid(
+                "it has a fragment such as `#insecure`, and certificates are always verified",
+            ));
+        }
+        options
+            .tls
+            .check_used(tls.is_some(), "begin the URL of Redis with `rediss://`")
+            .map_err(|error| Fault::Invalid(error.to_string()))?;
+        let client = Client::open(url).map_err(|error| invalid(&error.to_string()))?;
         let RedisOptions { connect_timeout, call_timeout, .. } = *options;
         Ok(Self {
             client,
+            tls,
             connect_timeout,
             call_timeout,
             state: Mutex::default(),
@@ -74,6 +93,7 @@ impl Link {
                 Err(Fault::Unavailable(_)) if started.elapsed() < timeout => {
                     tokio::time::sleep(RECONNECT_DELAY).await;
                 }
+                Err(Fault::Certificate(problem)) => return Err(Fault::Invalid(problem)),
                 result => return result.map(drop),
             }
         }
@@ -118,11 +138,15 @@ impl Link {
         }
         let connected = match tokio::time::timeout(self.connect_timeout, self.connect()).await {
             Ok(connected) => connected,
-            Err(_) => Err(Fault::Unavailable(format!(
-                "no connection to Redis at {} within {:?}",
-                self.address(),
-                self.connect_timeout
-            ))),
+            Err(_) => {
+                // A server without TLS waits for the end of what it takes for a command.
+                let hint = if self.tls.is_some() { "; check that this port has TLS" } else { "" };
+                Err(Fault::Unavailable(format!(
+                    "no connection to Redis at {} within {:?}{hint}",
+                    self.address(),
+                    self.connect_timeout
+                )))
+            }
         };
         let mut state = self.state.lock();
         match connected {
@@ -144,11 +168,11 @@ impl Link {
     async fn connect(&self) -> Result<MultiplexedConnection, Fault> {
         // Timeouts are applied by the caller, so that a timed-out call drops its connection.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let mut connection = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(|error| self.connect_fault(&error))?;
+        let connected = match &self.tls {
+            Some(tls) => self.connect_with_tls(tls, config).await,
+            None => self.client.get_multiplexed_async_connection_with_config(&config).await,
+        };
+        let mut connection = connected.map_err(|error| self.connect_fault(&error))?;
         let info: String = redis::cmd("INFO")
             .query_async(&mut connection)
             .await
@@ -158,8 +182,28 @@ impl Link {
         Ok(connection)
     }
 
+    async fn connect_with_tls(
+        &self,
+        tls: &ClientTls,
+        config: AsyncConnectionConfig,
+    ) -> RedisResult<MultiplexedConnection> {
+        let server = self.client.get_connection_info();
+        let ConnectionAddr::Tcp(host, port) = server.addr() else {
+            return Err((ErrorKind::InvalidClientConfig, "TLS needs a host name").into());
+        };
+        let stream = crawlway_tls::dial(host, *port, Some(tls)).await?;
+        let (connection, driver) =
+            MultiplexedConnection::new_with_config(server.redis_settings(), stream, config).await?;
+        // It ends with the last handle of the connection.
+        tokio::spawn(driver);
+        Ok(connection)
+    }
+
     fn connect_fault(&self, error: &RedisError) -> Fault {
         let text = format!("Redis at {}: {error}", self.address());
+        if let Some(advice) = self.tls.as_ref().and_then(|tls| tls.advice(&text)) {
+            return Fault::Certificate(format!("{text}; {advice}"));
+        }
         match error.kind() {
             ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Fault::Invalid(text),
             ErrorKind::Server(ServerErrorKind::NoPerm) => Fault::Invalid(format!(

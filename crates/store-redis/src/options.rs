@@ -1,6 +1,7 @@
 //! Options of the store.
 
 use crawlway_clock::{ManualClock, Timestamp};
+use crawlway_tls::ClientTls;
 use std::{
     fmt,
     sync::{
@@ -13,8 +14,10 @@ use std::{
 /// Options of [`RedisStore`](crate::RedisStore).
 #[derive(Clone)]
 pub struct RedisOptions {
-    /// URL of the server, such as `redis://user:password@host:6379/0`.
+    /// URL of the server, such as `redis://user:password@host:6379/0`; with TLS `rediss://`.
     pub url: String,
+    /// CA and client certificate of a connection with TLS.
+    pub tls: ClientTls,
     /// Prefix of all keys, in braces: `{crawlway}:seen:…`. So all of them are in one hash slot of a cluster, which
     /// scripts require. Processes with the same prefix share the seen URLs and the rate limiter.
     pub prefix: String,
@@ -33,6 +36,7 @@ impl RedisOptions {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            tls: ClientTls::default(),
             prefix: "crawlway".to_owned(),
             open_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),

@@ -1,4 +1,4 @@
-//! Conformance suites of the seen-URL store and the rate limiter, on a manual clock and on the server's clock.
+//! Conformance suites of the seen-URL store, the rate limiter and the ledger, on a manual clock and on the server's clock.
 
 mod harness;
 
@@ -7,6 +7,7 @@ mod manual_clock {
 
     crawlway_store_conformance::seen!(RedisHarness::manual());
     crawlway_store_conformance::rate_limiter!(RedisHarness::manual());
+    crawlway_store_conformance::ledger!(RedisHarness::manual());
 }
 
 mod server_clock {
@@ -14,4 +15,5 @@ mod server_clock {
 
     crawlway_store_conformance::seen!(RedisHarness::server());
     crawlway_store_conformance::rate_limiter!(RedisHarness::server());
+    crawlway_store_conformance::ledger!(RedisHarness::server());
 }

@@ -4,12 +4,16 @@
 mod harness;
 
 use crawlway_store::{
-    Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome, SeenUrls,
-    StoreError, Ticket, Timestamp, seen::Claim,
+    Group, Ledger, LedgerPolicy, ManualClock, Permit, RateLimitPolicy, RateLimiter, RateLimiterError,
+    RateLimits, RequestOutcome, SeenUrls, StoreError, Ticket, Timestamp,
+    ledger::{
+        AddDeadLetterOutcome, DeadLetterFilter, MessageKey, NewDeadLetter, SessionId, Settlement, TakeOutcome,
+    },
+    seen::Claim,
 };
-use crawlway_store_redis::{RedisOptions, RedisStore};
+use crawlway_store_redis::{ClockSource, RedisOptions, RedisStore};
 use crawlway_testkit::{
-    private_redis::{Keeps, PrivateRedis},
+    private_redis::{Persistence, PrivateRedis},
     proxy::{Mode, Proxy},
 };
 use harness::options;
@@ -60,13 +64,13 @@ async fn wait_until_available(store: &RedisStore) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_reconnects_after_a_kill() {
-    let mut redis = PrivateRedis::start(Keeps::Nothing);
+    let mut redis = PrivateRedis::start(Persistence::None);
     let store = RedisStore::connect(options(&redis.url())).await.unwrap();
     let limiter = store.rate_limiter(RateLimitPolicy::default()).await.unwrap();
     for _ in 0..2 {
         redis.kill();
         calls_fail(&store, &limiter).await;
-        redis.resume();
+        redis.restart();
         wait_until_available(&store).await;
         limiter.tracked_groups().await.unwrap();
     }
@@ -74,7 +78,7 @@ async fn the_store_reconnects_after_a_kill() {
 
 async fn survives(mode: Mode) {
     let server = crawlway_testkit::servers::redis();
-    let proxy = Proxy::before(server.trim_start_matches("redis://").to_owned()).await;
+    let proxy = Proxy::in_front_of(server.trim_start_matches("redis://").to_owned()).await;
     let timeout = Duration::from_millis(500);
     let options = RedisOptions {
         call_timeout: timeout,
@@ -114,13 +118,13 @@ async fn a_stuck_connection_is_dropped() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_counts_as_unavailable() {
-    let redis = PrivateRedis::start(Keeps::Nothing);
+    let redis = PrivateRedis::start(Persistence::None);
     let store = RedisStore::connect(options(&redis.url())).await.unwrap();
     let limiter = store.rate_limiter(RateLimitPolicy::default()).await.unwrap();
-    assert!(redis.ask("REPLICAOF 127.0.0.1 1").unwrap().starts_with("+OK"));
+    assert!(redis.command("REPLICAOF 127.0.0.1 1").unwrap().starts_with("+OK"));
     let before = connections(&redis);
     calls_fail(&store, &limiter).await;
-    assert!(redis.ask("REPLICAOF NO ONE").unwrap().starts_with("+OK"));
+    assert!(redis.command("REPLICAOF NO ONE").unwrap().starts_with("+OK"));
     wait_until_available(&store).await;
     limiter.tracked_groups().await.unwrap();
     // The name may resolve to another server, so that each attempt connects again; two connections are the test's own.
@@ -130,14 +134,14 @@ async fn a_replica_counts_as_unavailable() {
 
 /// Number of connections so far.
 fn connections(redis: &PrivateRedis) -> u32 {
-    let stats = redis.ask("INFO stats").unwrap();
+    let stats = redis.command("INFO stats").unwrap();
     let made = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
     made.unwrap().parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opening_waits_for_the_server() {
-    let mut redis = PrivateRedis::start(Keeps::Nothing);
+    let mut redis = PrivateRedis::start(Persistence::None);
     redis.kill();
     let brief = RedisOptions { open_timeout: Duration::from_millis(200), ..options(&redis.url()) };
     match RedisStore::connect(brief).await {
@@ -148,19 +152,18 @@ async fn opening_waits_for_the_server() {
     }
     let opening = tokio::spawn(RedisStore::connect(options(&redis.url())));
     tokio::time::sleep(Duration::from_millis(200)).await;
-    redis.resume();
+    redis.restart();
     opening.await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_options_and_servers_are_refused_at_once() {
-    let redis = PrivateRedis::start(Keeps::Nothing);
+    let redis = PrivateRedis::start(Persistence::None);
     let good = options(&redis.url());
     let url = |url: &str| RedisOptions { url: url.to_owned(), ..good.clone() };
     let prefix = |prefix: &str| RedisOptions { prefix: prefix.to_owned(), ..good.clone() };
     for (bad, problem) in [
         (url("https://127.0.0.1/"), "the Redis URL is invalid"),
-        (url("rediss://127.0.0.1/"), "the Redis URL is invalid"),
         (url(&redis.url().replace("redis://", "redis://user:secret@")), "Redis at 127.0.0.1"),
         (prefix(""), "the prefix of the keys"),
         (prefix("a{b"), "the prefix of the keys"),
@@ -173,8 +176,48 @@ async fn invalid_options_and_servers_are_refused_at_once() {
         }
     }
     for setting in ["CONFIG SET maxmemory 100mb", "CONFIG SET maxmemory-policy allkeys-lru"] {
-        assert!(redis.ask(setting).unwrap().starts_with("+OK"), "{setting}");
+        assert!(redis.command(setting).unwrap().starts_with("+OK"), "{setting}");
     }
     let text = RedisStore::connect(good).await.unwrap_err().to_string();
     assert!(text.contains("maxmemory-policy is allkeys-lru"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_of_the_server_loses_no_living_session_and_no_dead_letter() {
+    let mut redis = PrivateRedis::start(Persistence::AppendOnly);
+    let clock = ManualClock::at(Timestamp::now());
+    let options = RedisOptions { clock: ClockSource::Manual(clock.clone()), ..options(&redis.url()) };
+    let store = RedisStore::connect(options.clone()).await.unwrap();
+    let policy = LedgerPolicy::default();
+    let ledger = store.ledger(policy.clone()).unwrap();
+    let (session, message) = (SessionId("one".to_owned()), MessageKey::new("q", "a").unwrap());
+    ledger.open_session(&session, "worker").await.unwrap();
+    ledger.take(&session, std::slice::from_ref(&message)).await.unwrap();
+    let dead = MessageKey::new("q", "dead").unwrap();
+    let letter = NewDeadLetter { message: dead, detail: Default::default(), body: vec![0, 255] };
+    let added = ledger.add_dead_letters(&session, std::slice::from_ref(&letter)).await.unwrap();
+    let [AddDeadLetterOutcome::Dead(id)] = added[..] else { panic!("{added:?}") };
+
+    redis.kill();
+    let failed = [
+        ledger.heartbeat(&session).await.map(drop),
+        ledger.take(&session, std::slice::from_ref(&message)).await.map(drop),
+        ledger.settle(&session, &[(message.clone(), Settlement::Done)]).await.map(drop),
+        ledger.dead_letters("q", &DeadLetterFilter::default(), None, 1).await.map(drop),
+        ledger.paused().await.map(drop),
+        ledger.reap_sessions().await.map(drop),
+    ];
+    for answer in failed {
+        assert!(answer.as_ref().is_err_and(StoreError::is_transient), "{answer:?}");
+    }
+    clock.advance(policy.session_lease * 5);
+    redis.restart();
+    wait_until_available(&store).await;
+    let other = RedisStore::connect(options).await.unwrap().ledger(policy).unwrap();
+    assert_eq!(other.reap_sessions().await.unwrap(), [], "its process had no chance to send a heartbeat");
+    assert_eq!(ledger.heartbeat(&session).await, Ok(true));
+    assert_eq!(ledger.settle(&session, &[(message.clone(), Settlement::Returned)]).await, Ok(vec![true]));
+    let taken = ledger.take(&session, &[message]).await.unwrap();
+    assert_eq!(taken, [TakeOutcome::Taken(Default::default())], "nothing was counted");
+    assert_eq!(other.bodies(&[id]).await, Ok(vec![Some(vec![0, 255])]));
 }

@@ -9,7 +9,7 @@ use crawlway_store::{
     seen::{Claim, ClaimOutcome, SeenUrl},
 };
 use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
-use crawlway_testkit::private_redis::{Keeps, PrivateRedis};
+use crawlway_testkit::private_redis::{Persistence, PrivateRedis};
 use harness::options;
 use std::time::{Duration, Instant};
 
@@ -95,7 +95,7 @@ fn seen(url: &str) -> SeenUrl {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_kept_its_data_delays_every_group_once() {
-    let mut redis = PrivateRedis::start(Keeps::Everything);
+    let mut redis = PrivateRedis::start(Persistence::AppendOnly);
     let (store, limiter) = open(&redis).await;
     store.mark(&[seen("https://a.example/seen")]).await.unwrap();
     store.claim(&[Claim::new("https://a.example/claimed", "one")], LONG).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_server_that_kept_its_data_delays_every_group_once() {
 
     redis.kill();
     let since = Timestamp::now();
-    redis.resume();
+    redis.restart();
     wait_until_available(&store).await;
 
     let claims =
@@ -134,7 +134,7 @@ async fn a_server_that_kept_its_data_delays_every_group_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_lost_its_data_delays_every_group_once() {
-    let mut redis = PrivateRedis::start(Keeps::Nothing);
+    let mut redis = PrivateRedis::start(Persistence::None);
     let (store, limiter) = open(&redis).await;
     let url = "https://a.example/";
     store.mark(&[seen(url)]).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_server_that_lost_its_data_delays_every_group_once() {
 
     redis.kill();
     let since = Timestamp::now();
-    redis.resume();
+    redis.restart();
     wait_until_available(&store).await;
 
     expect_delay(&limiter, "sent", since).await;
@@ -176,14 +176,14 @@ async fn a_server_that_lost_its_data_delays_every_group_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_prefix_on_a_server_notices_its_restart() {
-    let mut redis = PrivateRedis::start(Keeps::Everything);
+    let mut redis = PrivateRedis::start(Persistence::AppendOnly);
     let ((one, limiter), (other, other_limiter)) = (open(&redis).await, open(&redis).await);
     send_request(&limiter, &group("a"), RequestOutcome::Success).await;
     send_request(&other_limiter, &group("a"), RequestOutcome::Success).await;
     tokio::time::sleep(MIN_DELAY).await;
     redis.kill();
     let since = Timestamp::now();
-    redis.resume();
+    redis.restart();
     wait_until_available(&one).await;
     wait_until_available(&other).await;
     expect_delay(&limiter, "a", since).await;
@@ -200,13 +200,13 @@ async fn every_prefix_on_a_server_notices_its_restart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deleted_data_or_scripts_delay_every_group_once() {
-    let redis = PrivateRedis::start(Keeps::Nothing);
+    let redis = PrivateRedis::start(Persistence::None);
     let (_, limiter) = open(&redis).await;
     for command in ["FLUSHALL", "SCRIPT FLUSH"] {
         send_request(&limiter, &group("a"), RequestOutcome::Success).await;
         tokio::time::sleep(MIN_DELAY).await;
         let since = Timestamp::now();
-        assert!(redis.ask(command).unwrap().starts_with("+OK"), "{command}");
+        assert!(redis.command(command).unwrap().starts_with("+OK"), "{command}");
         expect_delay(&limiter, "a", since).await;
     }
     send_request(&limiter, &group("a"), RequestOutcome::Success).await;
@@ -214,7 +214,7 @@ async fn deleted_data_or_scripts_delay_every_group_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_to_an_earlier_clock_delays_every_group_once() {
-    let redis = PrivateRedis::start(Keeps::Nothing);
+    let redis = PrivateRedis::start(Persistence::None);
     let clock = ManualClock::at(Timestamp::now());
     let source = ClockSource::Manual(clock.clone());
     let store = RedisStore::connect(RedisOptions { clock: source, ..options(&redis.url()) }).await.unwrap();
@@ -223,7 +223,7 @@ async fn a_failover_to_an_earlier_clock_delays_every_group_once() {
     send_request(&limiter, &group("a"), RequestOutcome::Success).await;
     clock.advance(MINUTE);
     for back in [MINUTE * 60, Duration::from_millis(500)] {
-        assert!(redis.ask("SCRIPT FLUSH").unwrap().starts_with("+OK"));
+        assert!(redis.command("SCRIPT FLUSH").unwrap().starts_with("+OK"));
         clock.set(clock.now() - back);
         for name in ["a", "unknown"] {
             let limits = RateLimits::one_at_a_time(MINUTE);
@@ -244,7 +244,7 @@ async fn a_failover_to_an_earlier_clock_delays_every_group_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expired_state_is_deleted() {
-    let redis = PrivateRedis::start(Keeps::Nothing);
+    let redis = PrivateRedis::start(Persistence::None);
     let store = RedisStore::connect(options(&redis.url())).await.unwrap();
     let brief = Duration::from_millis(200);
     let limiter = store
@@ -270,17 +270,17 @@ async fn expired_state_is_deleted() {
     let begun = Instant::now();
     // The epoch remains, and the set of groups until the next call.
     loop {
-        let keys = redis.ask("DBSIZE").unwrap();
+        let keys = redis.command("DBSIZE").unwrap();
         if keys.starts_with(":2\r\n") {
             break;
         }
         assert!(
             begun.elapsed() < Duration::from_secs(60),
             "keys stay: {keys} {}",
-            redis.ask("KEYS *").unwrap()
+            redis.command("KEYS *").unwrap()
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(limiter.tracked_groups().await, Ok(0));
-    assert!(redis.ask("DBSIZE").unwrap().starts_with(":1\r\n"), "{}", redis.ask("KEYS *").unwrap());
+    assert!(redis.command("DBSIZE").unwrap().starts_with(":1\r\n"), "{}", redis.command("KEYS *").unwrap());
 }

@@ -13,12 +13,16 @@ pub(crate) async fn adjust(tx: &mut Tx, anchor: &Anchor) -> Result<(), Fault> {
     static FORGET: Sql = Sql::new("DELETE FROM clock_anchor");
     static NOTE: Sql = Sql::new("INSERT INTO clock_anchor (boot, stood) VALUES ($1, $2)");
     // 0 means "first", very large times mean "for ever"; both stay.
-    static MOVE: [Sql; 4] = [
+    static MOVE: [Sql; 6] = [
         Sql::new("UPDATE entries SET due = max(due + $1, 1) WHERE state IN (0, 1) AND due > 0"),
         Sql::new("UPDATE hosts SET next_at = max(next_at + $1, 1) WHERE next_at > 0"),
         Sql::new("UPDATE hosts SET rest_until = max(rest_until + $1, 1) WHERE rest_until > 0"),
         Sql::new(
             "UPDATE seen SET until = max(until + $1, 1) WHERE until > 0 AND until < 4611686018427387904",
+        ),
+        Sql::new("UPDATE ledger_sessions SET lease_until = max(lease_until + $1, 1) WHERE lost_at IS NULL"),
+        Sql::new(
+            "UPDATE ledger_dead_letters SET marked_until = max(marked_until + $1, 1) WHERE marked_until > 0",
         ),
     ];
     let earlier = match tx.run(&READ, vec![]).await?.first() {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// End of the grace period, in milliseconds; `i64::MAX` until the first look at leases after an outage.
+/// End of the grace period, in milliseconds; `i64::MAX` until leases are first checked after an outage.
 #[derive(Debug)]
 pub(crate) struct LeaseGrace {
     until: AtomicI64,

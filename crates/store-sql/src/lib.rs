@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! seen/  trails.rs  frontier/
-//! inventory.rs                       the contracts, in SQL that is written once
-//! pages/  gate/                      page index and rate limiter, PostgreSQL only
+//! inventory.rs  ledger/              the contracts, in SQL that is written once
+//! pages/  rate_limiter/              page index and rate limiter, PostgreSQL only
 //!         │
 //!     dialect.rs                     the differences between the two dialects
 //!         │
@@ -18,8 +18,9 @@
 //! the page is settled), and claims, marks of seen URLs and trail entries may be missing.
 //!
 //! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `update_settings`,
-//! `rename_crawl`, `delete_crawl`, `reopen`, `insist`, `replay`, `drop_dead_letters`, `alone`, `forget`, `add` of new seeds, and the
-//! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next.
+//! `rename_crawl`, `delete_crawl`, `reopen`, `recrawl_ignoring_canonical`, `replay`, `drop_dead_letters`, `mark_solo`, `forget`, `add` of new seeds, and the
+//! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next. Of the ledger: everything
+//! about dead letters, pauses and bindings.
 //!
 //! Texts are stored unchanged, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
@@ -32,6 +33,7 @@ mod key;
 mod key_cache;
 mod keys;
 mod lease_grace;
+mod ledger;
 mod link;
 mod migrate;
 mod options;
@@ -45,6 +47,7 @@ mod store;
 mod time;
 mod trails;
 
+pub use ledger::SqlLedger;
 pub use options::{Database, SqlOptions};
 #[cfg(feature = "postgresql")]
 pub use pages::SqlPageIndex;

@@ -38,7 +38,7 @@ pub(crate) struct Writer {
     options: SqliteConnectOptions,
     slot: Slot,
     /// Whether the schema is migrated; the key index is read from its tables.
-    has_tables: Arc<AtomicBool>,
+    migrated: Arc<AtomicBool>,
     key_batch: usize,
 }
 
@@ -57,12 +57,12 @@ pub(crate) struct WriteConnection {
 
 impl Writer {
     pub(crate) fn new(options: SqliteConnectOptions, key_batch: usize) -> Self {
-        Self { options, slot: Arc::default(), has_tables: Arc::default(), key_batch }
+        Self { options, slot: Arc::default(), migrated: Arc::default(), key_batch }
     }
 
     /// To be called once the schema is migrated.
-    pub(crate) fn has_tables(&self) {
-        self.has_tables.store(true, Ordering::Relaxed);
+    pub(crate) fn set_migrated(&self) {
+        self.migrated.store(true, Ordering::Relaxed);
     }
 
     pub(crate) async fn take(&self, within: Duration) -> Result<Link, Fault> {
@@ -82,7 +82,7 @@ impl Writer {
             }
             writing.keys = writing.keys.map(KeyIndex::invalidated);
         }
-        if writing.keys.is_none() && self.has_tables.load(Ordering::Relaxed) {
+        if writing.keys.is_none() && self.migrated.load(Ordering::Relaxed) {
             keys::attach(&mut writing.connection).await?;
             writing.keys = Some(KeyIndex::new(self.key_batch));
         }
@@ -117,6 +117,7 @@ pub(crate) enum Arg<'a> {
     Text(&'a str),
     OptText(Option<&'a str>),
     Key(Key),
+    Bytes(&'a [u8]),
     Rows(Rows),
 }
 
@@ -154,6 +155,7 @@ macro_rules! bind {
                 Arg::Text(text) => query.bind(storable(text).into_owned()),
                 Arg::OptText(text) => query.bind(text.map(|text| storable(text).into_owned())),
                 Arg::Key(key) => query.bind(key.0.to_vec()),
+                Arg::Bytes(bytes) => query.bind(bytes.to_vec()),
                 Arg::Rows(rows) => query.bind(rows.into_json()),
             };
         }
@@ -410,6 +412,14 @@ impl Row {
     pub(crate) fn opt_text(&self, column: usize) -> Result<Option<String>, Fault> {
         Ok(match self {
             Self::Sqlite(row) if row.try_get_raw(column)?.is_null() => None,
+            Self::Sqlite(row) => row.try_get(column)?,
+            #[cfg(feature = "postgresql")]
+            Self::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    pub(crate) fn bytes(&self, column: usize) -> Result<Vec<u8>, Fault> {
+        Ok(match self {
             Self::Sqlite(row) => row.try_get(column)?,
             #[cfg(feature = "postgresql")]
             Self::Postgres(row) => row.try_get(column)?,

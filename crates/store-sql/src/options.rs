@@ -2,8 +2,9 @@
 
 use crawlway_clock::{Anchor, Clock};
 use crawlway_store::{FrontierPolicy, StoreError};
+use crawlway_tls::ClientTls;
 #[cfg(feature = "postgresql")]
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::{path::PathBuf, time::Duration};
 
 /// Location of the database.
@@ -30,6 +31,8 @@ impl std::fmt::Debug for Database {
 pub struct SqlOptions {
     /// Location of the database.
     pub database: Database,
+    /// CA and client certificate of connections to PostgreSQL with TLS, which `sslmode=verify-full` in the address switches on.
+    pub tls: ClientTls,
     /// Leases and limits of the frontier.
     pub policy: FrontierPolicy,
     /// Source of time. On PostgreSQL the system clock is corrected to the server's, so that all processes agree; a manual
@@ -61,7 +64,7 @@ impl SqlOptions {
         match &self.database {
             Database::Sqlite(_) => Ok(()),
             #[cfg(feature = "postgresql")]
-            Database::Postgres(address) => postgres(address).map(drop),
+            Database::Postgres(address) => postgres(address, &self.tls).map(drop),
             #[cfg(not(feature = "postgresql"))]
             Database::Postgres(_) => Err(no_postgresql()),
         }
@@ -71,6 +74,7 @@ impl SqlOptions {
     pub fn new(database: Database) -> Self {
         Self {
             database,
+            tls: ClientTls::default(),
             policy: FrontierPolicy::default(),
             clock: Clock::System,
             anchor: Anchor::current().clone(),
@@ -85,13 +89,48 @@ impl SqlOptions {
 
 /// Parses the address of a PostgreSQL database.
 #[cfg(feature = "postgresql")]
-pub(crate) fn postgres(address: &str) -> Result<PgConnectOptions, StoreError> {
-    address.parse().map_err(|error| StoreError::Invalid {
-        problem: format!(
+pub(crate) fn postgres(address: &str, tls: &ClientTls) -> Result<PgConnectOptions, StoreError> {
+    let invalid = |problem: String| StoreError::Invalid { problem };
+    let mut options: PgConnectOptions = address.parse().map_err(|error| {
+        invalid(format!(
             "the address of the PostgreSQL database cannot be read, `postgres://user:password@host/database` was \
              expected: {error}"
-        ),
-    })
+        ))
+    })?;
+    let is_on = match options.get_ssl_mode() {
+        PgSslMode::VerifyFull => true,
+        PgSslMode::Require | PgSslMode::VerifyCa => {
+            return Err(invalid(
+                "the address of the PostgreSQL database has `sslmode=require` or `sslmode=verify-ca`, with which any server \
+                 could answer; use `sslmode=verify-full`, and name the CA of the server in the TLS settings"
+                    .to_owned(),
+            ));
+        }
+        // Without a promise of TLS: `prefer` takes what the server offers, as other clients do by default.
+        PgSslMode::Disable | PgSslMode::Allow | PgSslMode::Prefer => false,
+    };
+    const FILES: [&str; 7] =
+        ["sslrootcert", "ssl-root-cert", "ssl-ca", "sslcert", "ssl-cert", "sslkey", "ssl-key"];
+    let names_files = address.split_once('?').is_some_and(|(_, parameters)| {
+        parameters
+            .split('&')
+            .any(|parameter| FILES.contains(&parameter.split('=').next().unwrap_or_default()))
+    });
+    if names_files {
+        return Err(invalid(
+            "the address of the PostgreSQL database names files with certificates; name them in the TLS settings instead"
+                .to_owned(),
+        ));
+    }
+    let how = "add `sslmode=verify-full` to the parameters of the address of PostgreSQL";
+    tls.check_used(is_on, how).map_err(|error| invalid(error.to_string()))?;
+    if let Some(ca) = tls.ca() {
+        options = options.ssl_root_cert_from_pem(ca.to_vec());
+    }
+    if let Some((certificate, key)) = tls.identity() {
+        options = options.ssl_client_cert_from_pem(certificate).ssl_client_key_from_pem(key);
+    }
+    Ok(options)
 }
 
 /// Error of a build without PostgreSQL.

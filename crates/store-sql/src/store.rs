@@ -100,6 +100,11 @@ impl SqlStore {
             let delay = delays.next().unwrap_or_default();
             match store.migrate(&options.anchor).await {
                 Ok(()) => return Ok(store),
+                Err(Fault::Disconnected(detail) | Fault::Failed(detail))
+                    if let Some(advice) = options.tls.advice(&detail) =>
+                {
+                    return Err(StoreError::Invalid { problem: format!("{detail}; {advice}") });
+                }
                 Err(Fault::Disconnected(detail)) if Instant::now() + delay >= deadline => {
                     let waited = options.open_timeout;
                     let waited = if waited.is_zero() { String::new() } else { format!(" within {waited:?}") };
@@ -187,7 +192,7 @@ impl SqlStore {
             }
         }
         match &self.0.pools {
-            Pools::Sqlite { writer, .. } => writer.has_tables(),
+            Pools::Sqlite { writer, .. } => writer.set_migrated(),
             #[cfg(feature = "postgresql")]
             Pools::Postgres(_) => {}
         }
@@ -399,7 +404,7 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
         Database::Postgres(_) => Err(options::no_postgresql()),
         #[cfg(feature = "postgresql")]
         Database::Postgres(address) => {
-            let connect = options::postgres(address)?;
+            let connect = options::postgres(address, &options.tls)?;
             // Cached plans outlive the time when a table was small, so none may rely on a sequential scan.
             const SETTINGS: &str =
                 "SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning";

@@ -1,5 +1,5 @@
-//! The conformance suites: frontier, seen URLs, trails and inventory records on both databases, page index and rate limiter on
-//! PostgreSQL.
+//! The conformance suites: frontier, seen URLs, trails, inventory records and ledger on both databases, page index and rate
+//! limiter on PostgreSQL.
 
 mod harness;
 mod suites;
@@ -11,6 +11,7 @@ mod sqlite {
     crawlway_store_conformance::trails!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::frontier!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::inventory!(SqlHarness::on(Sqlite).await);
+    crawlway_store_conformance::ledger!(SqlHarness::on(Sqlite).await);
 }
 
 mod postgres {
@@ -20,6 +21,7 @@ mod postgres {
     crawlway_store_conformance::trails!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::frontier!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::inventory!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::ledger!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::rate_limiter!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::pages!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::search!(SqlHarness::on(Postgres).await);

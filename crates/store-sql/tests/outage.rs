@@ -3,7 +3,10 @@
 
 mod harness;
 
-use crawlway_store::{Frontier, StoreError};
+use crawlway_store::{
+    Frontier, Ledger, LedgerPolicy, StoreError,
+    ledger::{DeadLetterFilter, MessageKey, SessionId, Settlement, TakeOutcome},
+};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use crawlway_testkit::proxy::{Mode, Proxy};
 use harness::{POLICY, TestDatabase, crawl, url};
@@ -27,7 +30,7 @@ async fn store_behind(proxy: &Proxy, database: &TestDatabase) -> SqlStore {
 }
 
 async fn store_behind_a_proxy(database: &TestDatabase) -> (SqlStore, Proxy) {
-    let proxy = Proxy::before(parts(database).1.to_owned()).await;
+    let proxy = Proxy::in_front_of(parts(database).1.to_owned()).await;
     (store_behind(&proxy, database).await, proxy)
 }
 
@@ -136,5 +139,49 @@ async fn a_process_started_after_an_outage_takes_nothing_from_live_workers() {
     // `take_back`, for a process that knows to be the only one, has no grace period.
     let sole = database.open().await;
     assert_eq!(sole.reclaim_all().await, Ok(1));
+    database.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_of_the_ledger_is_transient_and_loses_no_living_session() {
+    let database = TestDatabase::postgres().await;
+    let (store, proxy) = store_behind_a_proxy(&database).await;
+    let policy = LedgerPolicy::default();
+    let ledger = store.ledger(policy.clone()).unwrap();
+    let other = store_behind(&proxy, &database).await.ledger(policy.clone()).unwrap();
+    let (session, message) = (SessionId("one".to_owned()), MessageKey::new("q", "a").unwrap());
+    ledger.open_session(&session, "worker").await.unwrap();
+    ledger.take(&session, std::slice::from_ref(&message)).await.unwrap();
+
+    proxy.set(Mode::Down);
+    let failed = [
+        ledger.heartbeat(&session).await.map(drop),
+        ledger.take(&session, std::slice::from_ref(&message)).await.map(drop),
+        ledger.settle(&session, &[(message.clone(), Settlement::Done)]).await.map(drop),
+        ledger.dead_letters("q", &DeadLetterFilter::default(), None, 1).await.map(drop),
+        ledger.paused().await.map(drop),
+        other.reap_sessions().await.map(drop),
+    ];
+    for answer in failed {
+        assert!(answer.as_ref().is_err_and(StoreError::is_transient), "{answer:?}");
+    }
+    database.clock.advance(policy.session_lease * 5);
+    proxy.set(Mode::Up);
+    works_again(&store).await;
+    let begun = Instant::now();
+    let reaped = loop {
+        match other.reap_sessions().await {
+            Ok(reaped) => break reaped,
+            Err(_) => {
+                assert!(begun.elapsed() < Duration::from_secs(20), "the ledger is not noticed to be back");
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(reaped, [], "its process had no chance to send a heartbeat");
+    assert_eq!(ledger.heartbeat(&session).await, Ok(true));
+    assert_eq!(ledger.settle(&session, &[(message.clone(), Settlement::Returned)]).await, Ok(vec![true]));
+    let taken = ledger.take(&session, &[message]).await.unwrap();
+    assert_eq!(taken, [TakeOutcome::Taken(Default::default())], "nothing was counted");
     database.clear().await;
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 async fn take_all(steps: &[Step]) {
     let database = TestDatabase::postgres().await;
     let store = SqlStore::open(database.options()).await.expect("the store opens");
-    let rate_limiter = store.rate_limiter(policy()).await.expect("the gate opens");
+    let rate_limiter = store.rate_limiter(policy()).await.expect("the rate limiter opens");
     let mut both = ModelComparison::new(Arc::new(rate_limiter), database.clock.clone(), |clock| {
         let model = RateLimiterOptions { policy: policy(), clock, seed: Some(1), directory: None };
         Arc::new(EmbeddedRateLimiter::open(model).expect("the model opens"))

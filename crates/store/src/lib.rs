@@ -1,12 +1,13 @@
 //! The store contracts: small traits in the terms of the flows, which every backend implements.
 //!
 //! Each contract has a conformance suite in `crawlway-store-conformance` that every backend passes. The contracts are
-//! about items, URLs and pages; fetching and parsing are not their concern.
+//! about items, URLs and pages; fetching and parsing are not their concern. The [`Ledger`] serves brokers instead of flows.
 
 mod bloom_filter;
 mod error;
 pub mod frontier;
 pub mod inventory;
+pub mod ledger;
 pub mod outage;
 pub mod pages;
 pub mod rate_limiter;
@@ -19,6 +20,7 @@ pub use crawlway_suspects as suspects;
 pub use error::StoreError;
 pub use frontier::{CrawlId, Frontier, FrontierPolicy};
 pub use inventory::UrlRecords;
+pub use ledger::{Ledger, LedgerPolicy};
 pub use pages::{IndexedPage, PageIndex};
 pub use rate_limiter::{
     Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome, Reservation,

@@ -46,7 +46,7 @@ pub trait SeenUrls: Debug + Send + Sync {
 pub struct Claim {
     /// The URL, in its normal form.
     pub url: String,
-    /// The owner: an item's id.
+    /// The owner, such as `ITEM@CRAWL`; opaque to the store.
     pub owner: String,
     /// Age from which on a seen mark is ignored. [`Duration::ZERO`] ignores every mark, [`Duration::MAX`] none.
     pub max_age: Duration,

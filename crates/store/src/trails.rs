@@ -71,7 +71,7 @@ pub enum AttemptEnd {
     Retried,
     /// The item was deferred, for example by the rate limiter.
     Deferred,
-    /// The item waits for one of our own components that is unavailable. No fault of the item.
+    /// A component of Crawlway was unavailable, or the worker was lost. Counts no attempt.
     Waited,
     /// The item became a dead letter.
     Dead,

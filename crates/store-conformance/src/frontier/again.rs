@@ -1,66 +1,6 @@
-//! Cases: reopening and insisting, and what is known of a URL.
+//! Cases: reopening, recrawling under the own URL, and look-ups of a URL.
 
 use super::fixture::*;
-use super::script::scripts;
-
-scripts! {
-    nothing_is_reopened_before_it_is_due_again: "
-        add a b; next 2 1 -> p q; done p crawled; done q; pass 20s-1ms; snapshot; reopen due = 0; unchanged
-        pass 1ms; reopen due = 1; reopen due = 0
-    ";
-    a_url_that_is_due_again_waits_again: "
-        add a b; take a b; done a crawled; reject b; is finished; pass 20s; none
-        reopen due = 1; is running; counts 1 0 0 1; take a; taken a item a; done a; is finished
-    ";
-    a_reopened_url_starts_over: "
-        add a; take a; fail a timed_out; take a; done a crawled; pass 20s; reopen due = 1
-        take a; taken a attempt 1; fail a error_1; take a; taken a attempt 2; fail a error_2
-        take a; taken a attempt 3; fail a error_3; dead a; deadinfo a first error_1
-    ";
-    reopening_resumes_a_cancelled_crawl: "
-        add a b c d; next 2 1 -> p q; done p; reject q; set cancelled; reopen due = 0; is running; next 10 1 = 2
-    ";
-    urls_are_reopened_by_name_or_outcome: "
-        crawl crawl; crawl other; add a b c; add other:a
-        take a b c other:a; done a; reject b; done c; done other:a
-        reopen outcome another = 0; reopen outcome published = 2; end_all
-        reopen urls a b unknown = 2; is running; counts 2 0 1 0
-        take a b; taken a attempt 1; taken b attempt 1; reopen urls a b unknown = 0
-    ";
-    urls_reopened_to_be_sent_whole_have_no_validators: "
-        add a b c; take a b c
-        done a crawled etag=x modified=y links=; done b crawled etag=x modified=y; done c fetched=no crawled etag=x modified=y
-        reopen without_links = 1; take b; taken b etag none modified none; done b; reopen all = 3; take a b c
-        taken a etag none modified none; taken b etag none modified none; taken c etag none modified none
-    ";
-    validators_are_kept_and_handed_out: "
-        add a
-        take a; taken a etag none modified none; fail a timed_out; take a; taken a etag none modified none
-        done a crawled etag=first modified=Tue; pass 20s; reopen due = 1
-        take a; taken a etag first modified Tue; fail a timed_out; take a; taken a etag first modified Tue
-        done a crawled modified=later; pass 20s; reopen due = 1
-        take a; taken a etag none modified later; fail a timed_out; take a; taken a etag none modified later
-        done a crawled; pass 20s; reopen due = 1; take a; taken a etag none modified none
-    ";
-    a_page_fetched_again_counts_once: "
-        crawl limited max 2; add a
-        repeat 4: take a; done a crawled; fetched 1; pass 20s; reopen due = 1; fetched 0
-        outcomes published 4
-    ";
-    insisting_makes_a_url_wait_again: "
-        add a; pass 1ms; add b; pass 1ms; add c; pass 1ms; next 2 1 = a b; done a; reject b
-        insist a = yes; insist b = yes; insist c = yes; counts 3 0 0 0; dead
-        take a b c; taken a insist yes attempt 1; taken b insist yes attempt 1; taken c insist yes attempt 1
-    ";
-    insisting_counts_once_and_sets_a_finished_crawl_running: "
-        add a!; add b; end_all; insist a = no; is finished; insist b = yes; is running; end_all; is finished
-        fetched 2; insist b = no; insist unknown = no; entry b state done; none
-    ";
-    insisting_takes_a_url_from_its_worker: "
-        add a; take a; insist a = yes; counts 1 0 0 0; fenced a
-        take a; taken a insist yes attempt 1; fenced a~; extend a~ a = no yes; done a
-    ";
-}
 
 fn due_in_a_while(t: &Fixture<'_>) -> PageFacts {
     PageFacts { fetched: true, crawled_at: due_at(t.now() + WHILE), ..PageFacts::default() }

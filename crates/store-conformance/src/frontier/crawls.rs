@@ -1,42 +1,6 @@
 //! Cases: crawls begin, pause, end, and are kept apart.
 
 use super::fixture::*;
-use super::script::scripts;
-
-scripts! {
-    a_paused_crawl_hands_out_nothing: "
-        add a; set paused = paused; is paused; none; due none; add b; set running; is running; next 10 1 = 2
-    ";
-    a_cancelled_crawl_stays_so_until_it_is_set_running: "
-        add a; pass 1s; set cancelled; is cancelled; ended now; none; set paused = cancelled; set running; is running; take a
-    ";
-    urls_in_flight_are_settled_in_a_paused_or_cancelled_crawl: "
-        crawl one; crawl two
-        add a b c; next 2 1 -> p q; set paused; extend p q = yes yes; done p; retry q 20s; counts 2 0 1 0; is paused
-        set cancelled; add two:a two:b two:c; next 2 1 -> p q; set two: cancelled; extend p q = yes yes; done p
-        retry q 20s; counts two: 2 0 1 0; is two: cancelled
-    ";
-    a_crawl_is_finished_when_nothing_waits_or_flies: "
-        add a b c; next 3 1 -> p q r; done p; is running; reject r; is running; retry q 20s; is running; pass 20s
-        next 10 1 -> q; is running; pass 1s; done q fetched=no; is finished; ended now; due none
-    ";
-    a_link_added_before_its_parent_is_settled_keeps_it_running: "
-        add a; take a; add a/1; done a; is running; take a/1; add a/2; done a/1; is running
-        take a/2; add a/3; done a/2; is running; take a/3; done a/3; is finished
-    ";
-    a_finished_crawl_stays_finished: "
-        add a; end_all; is finished; snapshot; pass 1s
-        set paused = finished; unchanged; set running = finished; unchanged; set cancelled = finished; unchanged
-    ";
-    two_crawls_are_kept_apart: "
-        crawl one max 1; crawl two; add a; add two:a; take a two:a; taken a item a; taken two:a item two:a; done a
-        counts 0 0 1 0; counts two: 0 1 0 0; is finished; is two: running
-        retry two:a 20s; set two: paused; is finished
-    ";
-    a_new_url_sets_a_finished_crawl_running: "
-        add a; end_all; is finished; add a = known; is finished; add b; is running; end_all; is finished; counts 0 0 2 0
-    ";
-}
 
 pub(super) async fn a_new_crawl_runs_and_is_empty(t: Fixture<'_>) {
     let id = CrawlId::new("first").expect("an allowed id");

@@ -138,11 +138,6 @@ impl Fixture<'_> {
         }
     }
 
-    /// Adds these URLs of one host.
-    pub(super) async fn paths(&self, crawl: &CrawlId, paths: &[&str]) {
-        self.adds(crawl, &paths.iter().map(|path| url("a.example", path)).collect::<Vec<_>>()).await;
-    }
-
     /// Replays items; answers for each whether it was dead.
     pub(super) async fn replay(&self, items: &[String]) -> Vec<bool> {
         expect_ok(self.store.replay(items).await, "replaying")

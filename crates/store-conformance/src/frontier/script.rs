@@ -1,8 +1,7 @@
-//! Scripts of frontier cases, in the style of sqllogictest: steps with their expected answers, and the one runner for them.
+//! Steps of frontier cases.
 //!
-//! Steps are separated by `;` or a new line, `#` starts a comment, `repeat 3: …` repeats a line. A URL is written `a/1` for
-//! `https://a.example/1`, and `other:a/1` in the crawl `other`. Its latest taking has the same name, the one before `a/1~`.
-//! `_` in a text stands for a space. Times are relative to now, such as `20s`, `60s-1ms`.
+//! A URL is written `a/1` for `https://a.example/1`, and `other:a/1` in the crawl `other`. Its latest taking has the same
+//! name, the one before `a/1~`. `_` in a text stands for a space. Times are relative to now.
 //!
 //! | step | call and expectation |
 //! |---|---|
@@ -24,20 +23,12 @@
 //! | `is STATE`, `set STATE [= STATE]`, `limit N [= STATE]`, `ended now`, `due none|now|20s` | the crawl |
 //! | `snapshot`, `unchanged` | the crawl and its counts stay as they were |
 //! | `pass 20s`, `restart` | time passes; the store is opened again |
+//! | `elsewhere`, `here` | the next steps use another handle, or the first again |
 //!
 //! A crawl other than the default one is named first, as in `is other: paused`.
 
 use super::fixture::*;
-
-/// Cases that are scripts.
-macro_rules! scripts {
-    ($($case:ident: $script:literal;)*) => {
-        $(pub(super) async fn $case(harness: Fresh<'_>) {
-            super::script::run(harness, $script).await;
-        })*
-    };
-}
-pub(super) use scripts;
+use crate::script::{Step, duration, is_yes, number, shifted, steps, text};
 
 pub(super) async fn run(harness: Fresh<'_>, script: &str) {
     let steps = steps(script);
@@ -59,56 +50,10 @@ pub(super) async fn run(harness: Fresh<'_>, script: &str) {
     }
     let t = Fixture::with(harness, policy).await;
     let crawl = t.start(name.0, name.1).await;
-    let mut story = Story { t, crawl, added: HashMap::new(), taken: HashMap::new(), before: None };
+    let here = t.store.clone();
+    let mut story = Story { t, here, crawl, added: HashMap::new(), taken: HashMap::new(), before: None };
     for step in &steps[begin..] {
         story = if step == "restart" { story.restart().await } else { story.step(step).await };
-    }
-}
-
-fn steps(script: &str) -> Vec<String> {
-    let mut steps = Vec::new();
-    for line in script.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        let (times, line) = match line.strip_prefix("repeat ").and_then(|rest| rest.split_once(':')) {
-            Some((times, line)) => (number(times), line),
-            None => (1, line),
-        };
-        for _ in 0..times {
-            steps.extend(line.split(';').map(str::trim).filter(|step| !step.is_empty()).map(str::to_owned));
-        }
-    }
-    steps
-}
-
-fn number<T: std::str::FromStr>(word: &str) -> T {
-    word.parse().unwrap_or_else(|_| panic!("`{word}` is no number"))
-}
-
-/// Milliseconds of `20s`, `1ms`, `-20s`, `60s-1ms` or `60s+1ms`.
-fn millis(word: &str) -> i64 {
-    let place = word.char_indices().skip(1).find(|(_, sign)| "+-".contains(*sign)).map(|(place, _)| place);
-    let (first, rest) = word.split_at(place.unwrap_or(word.len()));
-    let rest = if rest.is_empty() { 0 } else { millis(rest) };
-    let first = first.trim_start_matches('+');
-    rest + match first.strip_suffix("ms") {
-        Some(first) => number::<i64>(first),
-        None => 1000 * number::<i64>(first.trim_end_matches('s')),
-    }
-}
-
-fn duration(word: &str) -> Duration {
-    Duration::from_millis(u64::try_from(millis(word)).unwrap_or_else(|_| panic!("`{word}` is negative")))
-}
-
-fn text(word: &str) -> String {
-    word.replace('_', " ")
-}
-
-fn is_yes(word: &str) -> bool {
-    match word {
-        "yes" => true,
-        "no" => false,
-        other => panic!("`{other}` is neither yes nor no"),
     }
 }
 
@@ -124,6 +69,7 @@ fn counts_by_name(words: &[&str]) -> BTreeMap<String, u64> {
 
 struct Story<'h> {
     t: Fixture<'h>,
+    here: Arc<dyn Frontier>,
     crawl: CrawlId,
     /// New URLs by name.
     added: HashMap<String, NewUrl>,
@@ -134,14 +80,14 @@ struct Story<'h> {
 
 impl Story<'_> {
     async fn restart(self) -> Self {
-        Self { t: self.t.reopened().await, ..self }
+        let Self { t, here, .. } = self;
+        drop(here);
+        let t = t.reopened().await;
+        Self { here: t.store.clone(), t, ..self }
     }
 
     fn at(&self, word: &str) -> Timestamp {
-        let now = self.t.now();
-        let by = if word == "now" { 0 } else { millis(word) };
-        let step = Duration::from_millis(by.unsigned_abs());
-        if by < 0 { now - step } else { now + step }
+        shifted(self.t.now(), if word == "now" { "0s" } else { word })
     }
 
     /// The crawl of a name, the name without it, and the URL without its modifiers.
@@ -383,18 +329,17 @@ impl Story<'_> {
     }
 
     async fn step(mut self, step: &str) -> Self {
-        let words: Vec<&str> = step.split_whitespace().collect();
-        let place = words.iter().position(|word| ["=", "->"].contains(word)).unwrap_or(words.len());
-        let (call, rest) = words.split_at(place);
-        let (sign, answer) = rest.split_first().map_or(("", &[][..]), |(sign, answer)| (*sign, answer));
-        let (verb, mut args) = (call[0], &call[1..]);
+        let Step { verb, args, sign, answer } = &Step::parse(step);
+        let (mut args, answer) = (&args[..], &answer[..]);
         let named = args.first().and_then(|word| word.strip_suffix(':'));
         let named = named.map(|name| CrawlId::new(name).expect("an allowed id"));
         args = if named.is_some() { &args[1..] } else { args };
         let id = named.clone().unwrap_or_else(|| self.crawl.clone());
         let yes_no = || answer.iter().map(|word| is_yes(word)).collect::<Vec<_>>();
-        match verb {
+        match *verb {
             "crawl" => drop(self.t.start(args[0], args.get(2).map(|max| number(max))).await),
+            "elsewhere" => self.t.store = self.t.another_handle().await,
+            "here" => self.t.store = self.here.clone(),
             "pass" => self.t.pass(duration(args[0])).await,
             "add" => self.add(args, answer, step).await,
             "take" => {
@@ -403,7 +348,7 @@ impl Story<'_> {
             }
             "next" => {
                 let taken = self.t.next(number(args[0]), number(args[1])).await;
-                let (expected, names) = if sign == "->" { (&[][..], answer) } else { (answer, &[][..]) };
+                let (expected, names) = if *sign == "->" { (&[][..], answer) } else { (answer, &[][..]) };
                 self.hold(taken, expected, names, step);
             }
             "none" => self.t.nothing(step).await,
@@ -472,7 +417,7 @@ impl Story<'_> {
             "deadinfo" => self.check_dead(args[0], &args[1..], step).await,
             "replay" | "drop" => {
                 let items: Vec<String> = args.iter().map(|word| self.item(word)).collect();
-                let answers = if verb == "drop" {
+                let answers = if *verb == "drop" {
                     self.t.store.drop_dead_letters(&items).await
                 } else {
                     Ok(self.t.replay(&items).await)

@@ -1,34 +1,6 @@
 //! Cases: handles share their state, and it survives a reopening.
 
 use super::fixture::*;
-use super::script::scripts;
-
-scripts! {
-    leases_survive_a_reopening: "
-        add a; pass 1ms; add b; pass 1ms; add c; pass 1ms; next 2 1 -> p q; restart; next 10 1 -> r; done p
-        pass 59s; done r; pass 1s+1ms; next 10 1 -> s; taken s item q losses 1
-        restart; back = 1; next 10 1 -> s; taken s losses 2
-    ";
-}
-
-pub(super) async fn handles_share_their_state((mut t, id): Crawling<'_>) {
-    let (here, there) = (t.store.clone(), t.another_handle().await);
-    t.paths(&id, &["1", "2", "3"]).await;
-    t.store = there.clone();
-    assert_eq!(t.add(&id, &[url("a.example", "1")]).await, [AddOutcome::Duplicate], "it was added elsewhere");
-    let taken = t.take("they were added elsewhere").await;
-    t.store = here.clone();
-    assert_eq!(t.next(10, 1).await, [], "one of the host is in flight elsewhere");
-    assert_eq!(t.extend(&[&taken]).await, [true], "it is held");
-    t.settle(&taken, UrlVerdict::Defer { until: t.now() + WHILE }).await;
-    t.store = there;
-    t.nothing("the host was deferred elsewhere").await;
-    t.pass(WHILE).await;
-    t.set(&id, CrawlState::Paused).await;
-    t.store = here;
-    t.nothing("the crawl was paused elsewhere").await;
-    assert_eq!(t.four(&id).await, [3, 0, 0, 0], "counted together");
-}
 
 pub(super) async fn everything_survives_a_reopening((mut t, id): Crawling<'_>) {
     let policy = t.store.policy();

@@ -15,10 +15,7 @@ pub(super) async fn odd_texts_come_back(t: Fixture<'_>) {
             additional_details: object(json!({ "it": [text] })),
         };
         let record = t.completed(&message(&format!("m-{second}"), second), &fetched, second).await;
-        assert_eq!(record.metadata.headers, fetched.headers, "headers");
-        assert_eq!(record.metadata.cookies, fetched.cookies, "cookies");
-        assert_eq!(record.metadata.page_source.text(), Some(text.as_str()), "the source");
-        assert_eq!(record.additional_details, Some(fetched.additional_details), "details");
+        has(&record, &fetched, "an odd text");
         let error: String = text.chars().take(1000).collect();
         let attempt = t.attempt(&message(&format!("m-{second}-b"), second), second).await;
         t.fail(&attempt, &error, second).await;
@@ -52,18 +49,15 @@ pub(super) async fn odd_names_come_back(t: Fixture<'_>) {
     }
     let fetched = FetchedContent {
         headers: Some(names.clone()),
-        cookies: Some(object(json!({ "c": names }))),
+        cookies: Some(object(json!({ "c": names.clone() }))),
         page_source: None,
-        additional_details: names.clone(),
+        additional_details: names,
     };
     t.completed(&message("m-1", 0), &fetched, 1).await;
     // Kept through what happens to the record later, too.
     let attempt = t.attempt(&message("m-2", 2), 3).await;
     t.fail(&attempt, "timed out", 4).await;
-    let record = t.record().await;
-    assert_eq!(record.metadata.headers, fetched.headers, "the names of headers");
-    assert_eq!(record.metadata.cookies, fetched.cookies, "names further down");
-    assert_eq!(record.additional_details, Some(names), "the names of details");
+    has(&t.record().await, &fetched, "odd names");
 }
 
 pub(super) async fn numbers_and_nesting_come_back(t: Fixture<'_>) {
@@ -92,7 +86,7 @@ pub(super) async fn numbers_and_nesting_come_back(t: Fixture<'_>) {
     ]);
     let fetched = details(value);
     let record = t.completed(&message("m-1", 0), &fetched, 1).await;
-    assert_eq!(record.additional_details, Some(fetched.additional_details), "every value as it was");
+    has(&record, &fetched, "every value as it was");
 }
 
 pub(super) async fn a_nul_becomes_a_replacement_character(t: Fixture<'_>) {
@@ -104,16 +98,9 @@ pub(super) async fn a_nul_becomes_a_replacement_character(t: Fixture<'_>) {
         additional_details: object(json!({ text: [{ text: text }] })),
     };
     let record = t.completed(&message(WITH_NUL, 0), &made(WITH_NUL), 1).await;
-    let expected = made(&shown);
-    assert_eq!(record.metadata.headers, expected.headers, "headers");
-    assert_eq!(record.metadata.cookies, expected.cookies, "cookies");
-    assert_eq!(record.metadata.page_source, expected.page_source.into(), "the source");
-    assert_eq!(record.additional_details, Some(expected.additional_details), "details");
+    has(&record, &made(&shown), "with replacement characters");
     let again = t.begin(&message(WITH_NUL, 0), 2).await;
-    assert!(
-        matches!(again, crawlway_store::inventory::BeginOutcome::AlreadyFinished { .. }),
-        "it is known again: {again:?}"
-    );
+    assert!(matches!(again, BeginOutcome::AlreadyFinished { .. }), "it is known again: {again:?}");
     let attempt = t.attempt(&message("m-2", 3), 3).await;
     t.fail(&attempt, WITH_NUL, 4).await;
     assert_eq!(t.record().await.processing.error_message, Some(shown), "an error");

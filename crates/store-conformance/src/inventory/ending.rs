@@ -8,13 +8,7 @@ pub(super) async fn a_fetched_page_comes_back(t: Fixture<'_>) {
     let fetched = page("hello");
     assert_eq!(t.complete(&attempt, &fetched, 4).await, ended(RecordStatus::Completed, 0), "its end");
     let record = t.record().await;
-    let metadata = Metadata {
-        headers: fetched.headers,
-        cookies: fetched.cookies,
-        page_source: fetched.page_source.into(),
-    };
-    assert_eq!(record.metadata, metadata, "what came back");
-    assert_eq!(record.additional_details, Some(fetched.additional_details), "its details");
+    has(&record, &fetched, "what came back");
     let processing = Processing { retry_count: 0, error_message: None, last_attempt_at: Some(at(1)) };
     assert_eq!((record.status, record.processing), (RecordStatus::Completed, processing), "how it went");
     assert_eq!((record.created_at, record.updated_at), (at(1), at(4)), "its times");
@@ -32,9 +26,7 @@ pub(super) async fn nothing_fetched_is_nothing_kept(t: Fixture<'_>) {
         additional_details: object(json!({})),
     };
     let record = t.completed(&message("m-2", 2), &empty, 3).await;
-    let metadata =
-        Metadata { headers: empty.headers, cookies: empty.cookies, page_source: empty.page_source.into() };
-    assert_eq!(record.metadata, metadata, "what is empty is not missing");
+    has(&record, &empty, "what is empty is not missing");
 }
 
 pub(super) async fn completing_twice_is_answered_alike(t: Fixture<'_>) {
@@ -187,12 +179,9 @@ pub(super) async fn a_completion_replaces_all_of_the_page_before(t: Fixture<'_>)
     t.completed(&message("m-1", 0), &page("hello"), 1).await;
     let other = FetchedContent {
         headers: Some(object(json!({ "etag": "x" }))),
-        cookies: None,
-        page_source: None,
         additional_details: object(json!({ "status_code": 204 })),
+        ..FetchedContent::default()
     };
     let record = t.completed(&message("m-2", 2), &other, 3).await;
-    let metadata = Metadata { headers: other.headers, ..Metadata::default() };
-    assert_eq!(record.metadata, metadata, "nothing of the page before is left");
-    assert_eq!(record.additional_details, Some(other.additional_details), "nor of its details");
+    has(&record, &other, "nothing of the page before is left");
 }

@@ -33,6 +33,14 @@ pub(super) fn page(says: &str) -> FetchedContent {
     }
 }
 
+/// Expects a record to have all that was fetched, and nothing else.
+pub(super) fn has(record: &InventoryRecord, fetched: &FetchedContent, what: &str) {
+    let FetchedContent { headers, cookies, page_source, additional_details } = fetched.clone();
+    let metadata = Metadata { headers, cookies, page_source: page_source.into() };
+    assert_eq!(record.metadata, metadata, "{what}");
+    assert_eq!(record.additional_details.clone().unwrap_or_default(), additional_details, "{what}: details");
+}
+
 /// Expects that an attempt was begun.
 pub(super) fn yours(begun: BeginOutcome) -> (Attempt, u32) {
     match begun {

@@ -63,16 +63,3 @@ pub(super) async fn a_clock_set_back_stops_no_forgetting(h: Fresh<'_>) {
     );
     t.goes(&group("new"), &ALONE, "there is room").await;
 }
-
-pub(super) async fn a_clock_that_jumps_ahead_blocks_no_group(mut t: Fixture<'_>) {
-    let g = group("ahead");
-    t.sends(&g, &ALONE, RequestOutcome::Success).await;
-    let waiting = ticket();
-    t.waits_with(&g, waiting, &ALONE, "the gap has not passed").await;
-    let held = group("held");
-    let permit = t.goes(&held, &ALONE, "the group is free").await;
-    t.pass(DAY * 3650).await;
-    t.goes_with(&g, waiting, &ALONE, "whatever was waited for has passed").await;
-    t.fenced(&permit, RequestOutcome::Success, "its lease has ended").await;
-    t.goes(&held, &ALONE, "the lease has ended").await;
-}

@@ -130,28 +130,12 @@ impl Fixture<'_> {
         }
     }
 
-    /// The wait of a new ticket, which then leaves the queue.
-    pub(super) async fn peek(&self, group: &Group, because: &str) -> (Timestamp, WaitReason) {
-        let ticket = ticket();
-        let told = self.waits_with(group, ticket, &ALONE, because).await;
-        assert_eq!(self.store.cancel(group, ticket).await, Ok(()), "leaving");
-        told
-    }
-
-    /// Expects a wait for this reason until this time, or later by the slack at most.
-    pub(super) async fn waits_until(
-        &self,
-        group: &Group,
-        ticket: Ticket,
-        limits: &RateLimits,
-        due: Timestamp,
-        why: WaitReason,
-    ) -> Timestamp {
-        let because = format!("{why:?} until {due:?}");
-        let (at, told) = self.waits_with(group, ticket, limits, &because).await;
-        assert_eq!(told, why, "the reason to wait until {at:?}");
-        self.about(at, due, &because);
-        at
+    /// Expects the back-off after this many failures in a row, within its jitter.
+    pub(super) fn check_backoff(&self, delay: Duration, failures: u32, because: &str) {
+        let BackoffPolicy { first, max, .. } = self.store.policy().backoff;
+        let base = first.saturating_mul(2u32.saturating_pow(failures - 1)).min(max);
+        let (min, max) = (base * 4 / 5, (base * 6 / 5).min(max) + self.slack());
+        assert!(delay >= min && delay <= max, "{because}: {min:?} to {max:?}, not {delay:?}");
     }
 
     /// Finishes a held permit.
@@ -171,5 +155,13 @@ impl Fixture<'_> {
     pub(super) async fn sends(&self, group: &Group, limits: &RateLimits, outcome: RequestOutcome) {
         let permit = self.goes(group, limits, "the group is free").await;
         self.finish(&permit, outcome).await;
+    }
+
+    /// Number of groups in the state.
+    pub(super) async fn tracked(&self) -> u64 {
+        match self.store.tracked_groups().await {
+            Ok(groups) => groups,
+            Err(error) => panic!("the number of groups must be known, the answer was: {error}"),
+        }
     }
 }

@@ -4,13 +4,16 @@
 
 mod frontier;
 mod inventory;
+mod ledger;
 mod pages;
 mod rate_limiter;
 mod seen;
 mod trails;
 
 use crawlway_clock::{Clock, ManualClock};
-use crawlway_store::{Frontier, FrontierPolicy, SeenUrls, StoreError, Timestamp, Trails, UrlRecords};
+use crawlway_store::{
+    Frontier, FrontierPolicy, Ledger, LedgerPolicy, SeenUrls, StoreError, Timestamp, Trails, UrlRecords,
+};
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use std::sync::Arc;
@@ -98,12 +101,14 @@ struct Sqlite {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
     policy: FrontierPolicy,
+    ledger_policy: LedgerPolicy,
 }
 
 impl Sqlite {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self { folder, clock: ManualClock::at(Timestamp::now()), policy: FrontierPolicy::default() }
+        let (policy, ledger_policy) = (FrontierPolicy::default(), LedgerPolicy::default());
+        Self { folder, clock: ManualClock::at(Timestamp::now()), policy, ledger_policy }
     }
 
     async fn open(&self) -> Arc<SqlStore> {
@@ -142,4 +147,17 @@ sqlite_has! {
     SeenUrls: |_, ()| ();
     Trails: |_, ()| ();
     UrlRecords: |_, ()| ();
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn Ledger> for Sqlite {
+    async fn fresh(&mut self, policy: LedgerPolicy) -> Arc<dyn Ledger> {
+        self.ledger_policy = policy;
+        Harness::<dyn Ledger>::second_handle(self).await.expect("a handle")
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Ledger>> {
+        let ledger = self.open().await.ledger(self.ledger_policy.clone());
+        Some(Arc::new(ledger.expect("the suite's policies are valid")))
+    }
 }

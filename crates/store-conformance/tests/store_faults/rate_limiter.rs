@@ -1,4 +1,4 @@
-//! Faults of a gate.
+//! Faults of a rate limiter.
 
 use super::{faulty, finds};
 use crawlway_clock::{Clock, ManualClock};
@@ -23,7 +23,7 @@ enum Fault {
 }
 use Fault::*;
 
-/// A gate in memory.
+/// A rate limiter in memory.
 struct Embedded {
     clock: Arc<ManualClock>,
     rate_limiter: Option<EmbeddedRateLimiter>,

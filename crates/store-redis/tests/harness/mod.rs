@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test crate uses its own part")]
 
 use crawlway_store::{
-    ManualClock, RateLimitPolicy, RateLimiter, SeenUrls, Timestamp, rate_limiter::MAX_MIN_DELAY,
+    Ledger, LedgerPolicy, ManualClock, RateLimitPolicy, RateLimiter, SeenUrls, Timestamp,
+    rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Harness};
 use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
@@ -22,6 +23,7 @@ pub(crate) fn options(url: &str) -> RedisOptions {
 pub(crate) struct RedisHarness {
     options: RedisOptions,
     policy: RateLimitPolicy,
+    ledger_policy: LedgerPolicy,
     /// Handles kept open until the suite simulates the end of the process.
     handles: Vec<RedisStore>,
 }
@@ -44,7 +46,12 @@ impl RedisHarness {
 
     fn with(clock: ClockSource) -> Self {
         let options = RedisOptions { clock, ..options(&crawlway_testkit::servers::redis()) };
-        Self { options, policy: RateLimitPolicy::default(), handles: vec![] }
+        Self {
+            options,
+            policy: RateLimitPolicy::default(),
+            ledger_policy: LedgerPolicy::default(),
+            handles: vec![],
+        }
     }
 
     /// A handle with a connection of its own.
@@ -146,5 +153,23 @@ impl Harness<dyn RateLimiter> for RedisHarness {
 
     async fn second_handle(&mut self) -> Option<Arc<dyn RateLimiter>> {
         Some(Arc::new(self.limiter().await))
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn Ledger> for RedisHarness {
+    async fn fresh(&mut self, policy: LedgerPolicy) -> Arc<dyn Ledger> {
+        self.ledger_policy = policy;
+        Harness::<dyn Ledger>::second_handle(self).await.expect("a handle")
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Ledger>> {
+        let ledger = self.store().await.ledger(self.ledger_policy.clone());
+        Some(Arc::new(ledger.expect("the suite's policies are valid")))
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn Ledger> {
+        self.handles.clear();
+        Harness::<dyn Ledger>::second_handle(self).await.expect("a handle")
     }
 }

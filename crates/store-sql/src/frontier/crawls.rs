@@ -173,7 +173,7 @@ pub(super) async fn set_state(
 pub(super) async fn update_settings(
     tx: &mut Tx,
     id: &CrawlId,
-    terms: &NewSettings,
+    settings: &NewSettings,
     now: i64,
 ) -> Result<Option<Crawl>, Fault> {
     static SET: Sql = Sql::new(
@@ -183,9 +183,9 @@ pub(super) async fn update_settings(
     let Some((num, _)) = lock(tx, id).await? else { return Ok(None) };
     let args = vec![
         Arg::Int(num),
-        Arg::Text(&terms.definition),
-        Arg::OptInt(terms.max_pages.map(saturating_i64)),
-        Arg::Int(saturating_i64(terms.expected_revision)),
+        Arg::Text(&settings.definition),
+        Arg::OptInt(settings.max_pages.map(saturating_i64)),
+        Arg::Int(saturating_i64(settings.expected_revision)),
     ];
     let Some(known) = tx.run(&SET, args).await?.first().map(|row| row.int(0)).transpose()? else {
         return Ok(None);
@@ -290,7 +290,12 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) 
     Ok(reopened)
 }
 
-pub(super) async fn insist(tx: &mut Tx, id: &CrawlId, url: &str, now: i64) -> Result<bool, Fault> {
+pub(super) async fn recrawl_ignoring_canonical(
+    tx: &mut Tx,
+    id: &CrawlId,
+    url: &str,
+    now: i64,
+) -> Result<bool, Fault> {
     static FIND: Sql = Sql::new(
         "SELECT num, host, state, insist, fetched FROM entries e WHERE {hashed entries e $1} AND crawl = $2",
     );

@@ -84,7 +84,7 @@ pub(super) enum Action {
     Drop,
 }
 
-/// Replays or drops dead URLs. Answers for each item whether it was dead.
+/// Replays or drops dead URLs. Returns for each item whether it was dead.
 pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, action: Action) -> Result<Vec<bool>, Fault> {
     static FIND: Sql = Sql::new(
         "SELECT e.num, e.crawl, e.host, e.item FROM {rows item text} r

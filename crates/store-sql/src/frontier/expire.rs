@@ -19,14 +19,14 @@ const BATCH: i64 = 1000;
 
 /// Takes back a batch of URLs whose leases have expired, except of locked hosts.
 pub(super) async fn expire(tx: &mut Tx, policy: FrontierPolicy, now: i64) -> Result<u64, Fault> {
-    take_back_batch(tx, policy, now, now, Locked::Skip).await
+    reclaim_batch(tx, policy, now, now, Locked::Skip).await
 }
 
 /// Takes back all URLs in flight.
-pub(super) async fn take_back(tx: &mut Tx, policy: FrontierPolicy, now: i64) -> Result<u64, Fault> {
+pub(super) async fn reclaim_all(tx: &mut Tx, policy: FrontierPolicy, now: i64) -> Result<u64, Fault> {
     let mut total = 0;
     loop {
-        let lost = take_back_batch(tx, policy, now, i64::MAX, Locked::Wait).await?;
+        let lost = reclaim_batch(tx, policy, now, i64::MAX, Locked::Wait).await?;
         if lost == 0 {
             return Ok(total);
         }
@@ -34,7 +34,7 @@ pub(super) async fn take_back(tx: &mut Tx, policy: FrontierPolicy, now: i64) -> 
     }
 }
 
-async fn take_back_batch(
+async fn reclaim_batch(
     tx: &mut Tx,
     policy: FrontierPolicy,
     now: i64,

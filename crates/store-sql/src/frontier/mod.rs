@@ -1,7 +1,7 @@
 //! The frontier on SQL: crawls, their hosts in the order in which they are due, and the URLs of each host.
 //!
 //! Lock order: a transaction first locks the hosts of the URLs that it changes, by their numbers. The counts of a crawl, which
-//! all workers share, are updated last, so that their row is locked only during the commit. `next` skips locked hosts.
+//! all workers share, are updated last, so that their row is locked only during the commit. `claim_next` skips locked hosts.
 
 mod add;
 mod counts;
@@ -57,9 +57,13 @@ impl Frontier for SqlStore {
         transact!(Durability::PowerLoss, self, tx, crawls::set_state(tx, id, state, now))
     }
 
-    async fn update_settings(&self, id: &CrawlId, terms: &NewSettings) -> Result<Option<Crawl>, StoreError> {
+    async fn update_settings(
+        &self,
+        id: &CrawlId,
+        settings: &NewSettings,
+    ) -> Result<Option<Crawl>, StoreError> {
         let now = self.0.time.now();
-        transact!(Durability::PowerLoss, self, tx, crawls::update_settings(tx, id, terms, now))
+        transact!(Durability::PowerLoss, self, tx, crawls::update_settings(tx, id, settings, now))
     }
 
     async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError> {
@@ -115,18 +119,18 @@ impl Frontier for SqlStore {
     }
 
     async fn mark_solo(&self, receipt: Receipt) -> Result<bool, StoreError> {
-        transact!(Durability::PowerLoss, self, tx, settle::alone(tx, receipt))
+        transact!(Durability::PowerLoss, self, tx, settle::mark_solo(tx, receipt))
     }
 
     async fn reclaim_all(&self) -> Result<u64, StoreError> {
         let policy = self.0.policy;
         let now = self.0.time.now();
-        transact!(self, tx, expire::take_back(tx, policy, now))
+        transact!(self, tx, expire::reclaim_all(tx, policy, now))
     }
 
     async fn recrawl_ignoring_canonical(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError> {
         let now = self.0.time.now();
-        transact!(Durability::PowerLoss, self, tx, crawls::insist(tx, crawl, url, now))
+        transact!(Durability::PowerLoss, self, tx, crawls::recrawl_ignoring_canonical(tx, crawl, url, now))
     }
 
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError> {

@@ -51,7 +51,7 @@ pub(super) async fn next(
     max: usize,
     per_host: u32,
 ) -> Result<Vec<ClaimedUrl>, Fault> {
-    // Workers take turns at crawls with a page limit, so that its rest is not taken twice.
+    // Claims of crawls with a page limit are serialised by a lock, so that the limit is not exceeded.
     static LOCK: Sql = Sql::new(
         "SELECT num FROM crawls WHERE state = 0 AND max_pages IS NOT NULL AND waiting > 0 ORDER BY num {for update}",
     );

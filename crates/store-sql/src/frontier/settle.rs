@@ -202,7 +202,7 @@ pub(super) async fn extend(tx: &mut Tx, receipts: &[Receipt], until: i64) -> Res
     Ok(answers)
 }
 
-pub(super) async fn alone(tx: &mut Tx, receipt: Receipt) -> Result<bool, Fault> {
+pub(super) async fn mark_solo(tx: &mut Tx, receipt: Receipt) -> Result<bool, Fault> {
     static ALONE: Sql = Sql::new("UPDATE entries SET alone = 1 WHERE num = $1");
     let is_held = is_held(&in_flight(tx, [receipt].into_iter()).await?, receipt);
     if is_held {

@@ -2,8 +2,8 @@
 
 use super::harness::TestDatabase;
 use crawlway_store::{
-    Frontier, FrontierPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter, SeenUrls, Trails,
-    UrlRecords, rate_limiter::MAX_MIN_DELAY,
+    Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter,
+    SeenUrls, Trails, UrlRecords, rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{SqlOptions, SqlStore};
@@ -20,6 +20,7 @@ pub(crate) struct SqlHarness {
     database: Option<TestDatabase>,
     policy: FrontierPolicy,
     gate_policy: RateLimitPolicy,
+    ledger_policy: LedgerPolicy,
     open: Vec<SqlStore>,
 }
 
@@ -33,6 +34,7 @@ impl SqlHarness {
             database: Some(database),
             policy: FrontierPolicy::default(),
             gate_policy: RateLimitPolicy::default(),
+            ledger_policy: LedgerPolicy::default(),
             open: vec![],
         }
     }
@@ -150,5 +152,23 @@ impl Harness<dyn RateLimiter> for SqlHarness {
     async fn second_handle(&mut self) -> Option<Arc<dyn RateLimiter>> {
         let rate_limiter = self.handle().await.rate_limiter(self.gate_policy.clone()).await;
         Some(Arc::new(rate_limiter.expect("the suite's policies can be held")))
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn Ledger> for SqlHarness {
+    async fn fresh(&mut self, policy: LedgerPolicy) -> Arc<dyn Ledger> {
+        self.ledger_policy = policy;
+        Harness::<dyn Ledger>::second_handle(self).await.expect("a handle")
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Ledger>> {
+        let ledger = self.handle().await.ledger(self.ledger_policy.clone());
+        Some(Arc::new(ledger.expect("the suite's policies are valid")))
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn Ledger> {
+        let ledger = self.opened_again().await.ledger(self.ledger_policy.clone());
+        Arc::new(ledger.expect("the suite's policies are valid"))
     }
 }

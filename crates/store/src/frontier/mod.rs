@@ -34,7 +34,7 @@ pub struct FrontierPolicy {
     /// Maximum number of crashes in solo runs; then the URL is dead.
     pub max_solo_crashes: u32,
     /// Maximum number of pending URLs of a crawl, beyond which discovered URLs are not added; see
-    /// [`max_pending`](FrontierPolicy::max_pending).
+    /// [`max_pending_of_crawl`](FrontierPolicy::max_pending_of_crawl).
     pub max_pending: u64,
     /// Maximum number of pending URLs of one host of a crawl.
     pub max_pending_per_host: u64,
@@ -95,7 +95,11 @@ pub trait Frontier: Debug + Send + Sync {
     /// Replaces the settings of a crawl and increments its revision. Returns the updated crawl; `None` if the crawl is
     /// unknown or its revision is not the expected one. A raised page limit sets a limited crawl running; a page limit
     /// that is used up ends a running one.
-    async fn update_settings(&self, id: &CrawlId, terms: &NewSettings) -> Result<Option<Crawl>, StoreError>;
+    async fn update_settings(
+        &self,
+        id: &CrawlId,
+        settings: &NewSettings,
+    ) -> Result<Option<Crawl>, StoreError>;
 
     /// Renames a crawl. Returns `false` if the crawl is unknown or the new id is taken.
     async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError>;

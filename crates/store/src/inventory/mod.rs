@@ -14,7 +14,7 @@
 //!
 //! `QUEUED` is the state of an accepted message that no worker has begun. [`mark_queued`](UrlRecords::mark_queued) runs
 //! after the publish, so that the worker may be faster. Hence it only creates a missing record, or hands a *finished* one
-//! to a newer message; every other state says more. If the write is lost, nothing breaks: `begin` does not need it.
+//! to a newer message; every other state is later and is kept. If the write is lost, nothing breaks: `begin` does not need it.
 //!
 //! # Fencing
 //!

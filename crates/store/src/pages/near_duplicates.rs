@@ -12,7 +12,8 @@ const MAX_DUPLICATES: usize = 5;
 /// Maximum number of hits that are collapsed; hits behind them cannot be reached.
 const MAX_COLLAPSED: usize = 50_000;
 
-/// Maximum Hamming distance of near-duplicates, as in the content crate.
+/// Maximum Hamming distance of near-duplicates in search results; the same value as `simhash::MAX_NEAR_DISTANCE` of `crates/content`. More than 3
+/// needs another [`SimHashIndex`], since two values are then no longer sure to share a quarter.
 const MAX_DISTANCE: u32 = 3;
 
 /// A hit with its near-duplicates.

@@ -1,4 +1,4 @@
-//! Search requests and results, as shared by the command line, the API and the console.
+//! Search requests and results, as shared by the command line and the API.
 
 use super::snippet::snippet;
 use crate::{IndexedPage, StoreError, Timestamp};

@@ -50,3 +50,15 @@ impl RateLimits {
         Err(RateLimiterError::InvalidLimits { group: group.clone(), problem })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minimum_delay_is_raised_but_never_lowered() {
+        let limits = RateLimits::one_at_a_time(Duration::from_secs(2));
+        assert_eq!(limits.with_min_delay(Duration::from_secs(5)).min_delay, Duration::from_secs(5));
+        assert_eq!(limits.with_min_delay(Duration::from_secs(1)), limits);
+    }
+}

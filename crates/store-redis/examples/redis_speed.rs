@@ -1,7 +1,7 @@
 //! Throughput of the rate limiter and of the seen-URL store on Redis, from one process.
 //!
 //! ```text
-//! cargo xtask services --only redis -- cargo run --release -p crawlway-store-redis --example speed
+//! cargo xtask services --only redis -- cargo run --release -p crawlway-store-redis --example redis_speed
 //! ```
 #![allow(clippy::print_stdout, reason = "this is what it is for")]
 

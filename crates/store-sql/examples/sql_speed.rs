@@ -1,5 +1,5 @@
 //! Benchmark of the stores with few and with many known URLs:
-//! `cargo run --release -p crawlway-store-sql --example speed [-- known batch hosts [postgres-address]]`.
+//! `cargo run --release -p crawlway-store-sql --example sql_speed [-- known batch hosts [postgres-address]]`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
