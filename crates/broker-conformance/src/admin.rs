@@ -34,7 +34,7 @@ pub(super) async fn another_spec_is_not_quietly_ignored(h: &mut dyn Harness) {
     let changes = [
         spec.clone().max_attempts(9),
         spec.clone().lease(LONG),
-        spec.clone().groups(),
+        spec.clone().ordering(Ordering::PerGroup),
         spec.clone().max_length(MaxLength::Exact(10)),
     ];
     for changed in changes {
@@ -114,7 +114,7 @@ pub(super) async fn two_hundred_queues_are_kept_apart(h: &mut dyn Harness) {
 }
 
 /// Results of all calls that take a queue and return a `BrokerError`.
-async fn calls(b: &dyn Broker, queue: &QueueName) -> [(&'static str, Result<(), BrokerError>); 8] {
+async fn calls(b: &dyn QueueBackend, queue: &QueueName) -> [(&'static str, Result<(), BrokerError>); 8] {
     let all = DeadLetterFilter::all();
     [
         ("receive", b.receive(queue, 1, NOW).await.map(drop)),

@@ -31,7 +31,7 @@ pub(super) async fn no_more_than_asked_for(h: &mut dyn Harness) {
         let started = Instant::now();
         let got = t.broker().receive(&q, 0, LONG).await;
         assert_eq!(got, Ok(Vec::new()), "none were asked for, {there} are there");
-        assert!(started.elapsed() < t.harness.deadline(), "with_aspect for none must not wait");
+        assert!(started.elapsed() < t.harness.deadline(), "a receive of none must not wait");
     }
     let mut seen = Vec::new();
     while seen.len() < 10 {
@@ -87,20 +87,6 @@ pub(super) async fn a_receive_that_is_cancelled_takes_nothing(h: &mut dyn Harnes
     assert_eq!(sorted(seen), numbered(40), "each of them once");
 }
 
-pub(super) async fn the_order_of_one_publisher_is_kept(h: &mut dyn Harness) {
-    let (mut t, q) = Fixture::with(h, queue("order")).await;
-    let all = numbered(60);
-    for part in all.chunks(7) {
-        t.send_all(&q, part).await;
-    }
-    let got = t.drain(&q, 60).await;
-    if t.native(Aspect::Order) {
-        assert_eq!(got, all, "first deliveries come in the order of publishing");
-    } else {
-        assert_eq!(sorted(got), all, "each of them once, in whatever order");
-    }
-}
-
 pub(super) async fn prefetch_bounds_what_is_unsettled(h: &mut dyn Harness) {
     let (mut t, q) = Fixture::with(h, queue("prefetch").prefetch(3)).await;
     t.send_all(&q, &numbered(8)).await;
@@ -144,7 +130,7 @@ pub(super) async fn receivers_share_without_overlap(h: &mut dyn Harness) {
     let handles = [t.broker().clone(), t.another_handle().await];
     t.send_all(&q, &numbered(100)).await;
     let wait = t.harness.poll_timeout();
-    let receive = async |broker: &Arc<dyn Broker>| {
+    let receive = async |broker: &Arc<dyn QueueBackend>| {
         let mut seen = Vec::new();
         for _ in 0..20 {
             let got = broker.receive(&q, 5, wait).await.expect("receiving beside another receiver");

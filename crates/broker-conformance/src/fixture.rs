@@ -53,7 +53,7 @@ pub(super) fn batch<S: AsRef<str>>(queue: &QueueName, bodies: &[S]) -> Vec<Outgo
 
 pub(super) struct Fixture<'h> {
     pub(super) harness: &'h mut dyn Harness,
-    broker: Option<Arc<dyn Broker>>,
+    broker: Option<Arc<dyn QueueBackend>>,
     specs: Vec<QueueSpec>,
 }
 
@@ -131,12 +131,12 @@ impl<'h> Fixture<'h> {
         self.specs.extend(specs);
     }
 
-    pub(super) fn broker(&self) -> &Arc<dyn Broker> {
+    pub(super) fn broker(&self) -> &Arc<dyn QueueBackend> {
         self.broker.as_ref().expect("the broker is open, except during an outage")
     }
 
     /// A second handle if the backend supports it, else the same one.
-    pub(super) async fn another_handle(&mut self) -> Arc<dyn Broker> {
+    pub(super) async fn another_handle(&mut self) -> Arc<dyn QueueBackend> {
         let Some(second) = self.harness.second_handle().await else {
             return self.broker().clone();
         };

@@ -1,11 +1,11 @@
-//! Cases: one message in flight per group, in order; a blocked group blocks no other.
+//! Cases: in an ordered queue one message is in flight per group, or in the whole queue; a blocked group blocks no other.
 
 use crate::{delay::refuses_not_before, prelude::*};
 
 /// A queue with groups and these messages, where groups are supported. `a1` belongs to group `a`.
 async fn grouped<'h>(h: &'h mut dyn Harness, bodies: &[&str]) -> Option<(Fixture<'h>, QueueName)> {
-    let spec = queue("grouped").groups().lease(LEASE).max_attempts(10);
-    let (t, q) = Fixture::with_aspect(h, Aspect::Groups, spec).await?;
+    let spec = queue("grouped").ordering(Ordering::PerGroup).lease(LEASE).max_attempts(10);
+    let (t, q) = Fixture::with_aspect(h, Aspect::OrderPerGroup, spec).await?;
     send(&t, &q, bodies).await;
     Some((t, q))
 }
@@ -25,7 +25,7 @@ async fn heads(t: &mut Fixture<'_>, queue: &QueueName) -> [Delivery; 2] {
 pub(super) async fn a_head_that_waits_holds_up_its_group_alone(h: &mut dyn Harness) {
     let Some((mut t, _)) = grouped(h, &[]).await else { return };
     for head in ["retried", "deferred", "lost with its lease", "held back"] {
-        let q = t.declare(queue("head").groups().lease(LEASE).max_attempts(10)).await;
+        let q = t.declare(queue("head").ordering(Ordering::PerGroup).lease(LEASE).max_attempts(10)).await;
         let mut due = t.now() + SOON;
         if head == "held back" {
             if refuses_not_before(&t, &q).await {
@@ -100,4 +100,23 @@ pub(super) async fn a_purged_group_goes_on(h: &mut dyn Harness) {
     t.expect_none(&q, "group a is still in flight").await;
     t.done(&a).await;
     assert_eq!(text(&t.consume(&q).await), "a4", "the group continues after the purge");
+}
+
+pub(super) async fn a_fifo_queue_delivers_one_at_a_time_in_order(h: &mut dyn Harness) {
+    let spec = queue("fifo").ordering(Ordering::Fifo).max_attempts(10);
+    let Some((mut t, q)) = Fixture::with_aspect(h, Aspect::OrderFifo, spec).await else { return };
+    let all = numbered(30);
+    for part in all.chunks(7) {
+        t.send_all(&q, part).await;
+    }
+    let first = t.take(&q).await;
+    t.expect_none(&q, "one message is in flight").await;
+    let due = t.now() + SOON;
+    t.settle(&first, retry(SOON, "failed")).await;
+    let first = t.take_at(&q, due, "the head, which keeps its place").await;
+    assert_eq!(text(&first), all[0], "a delayed head blocks the queue");
+    t.done(&first).await;
+    assert_eq!(text(&t.take(&q).await), all[1], "then the next one");
+    t.crash().await;
+    assert_eq!(t.drain(&q, 29).await, all[1..], "in order after a crash, the one in flight first");
 }

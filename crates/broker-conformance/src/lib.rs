@@ -2,7 +2,7 @@
 //!
 //! A backend implements [`Harness`] and calls [`conformance_suite!`] in a test file, which generates one test per case, so
 //! that no case can be left out. Native aspects are tested strictly, emulated ones within their stated bounds, and refused
-//! ones for their refusal (see [`Broker::guarantees`]).
+//! ones for their refusal (see [`guarantees`](crawlway_broker::Broker::guarantees)).
 //!
 //! No case depends on timing: lower bounds are read from [`Harness::now`] and strict, upper bounds are generous, and every
 //! wait is bounded polling.
@@ -40,7 +40,7 @@ mod prelude {
     };
 }
 
-use prelude::{Arc, Broker, Duration, Timestamp};
+use prelude::{Arc, Duration, QueueBackend, Timestamp};
 
 /// Test harness of a backend: opens the broker, restarts and crashes it, and controls its clock.
 ///
@@ -49,16 +49,16 @@ use prelude::{Arc, Broker, Duration, Timestamp};
 #[async_trait::async_trait]
 pub trait Harness: Send {
     /// Opens a broker without queues. On a shared server, queue names are unique to the case.
-    async fn fresh(&mut self) -> Arc<dyn Broker>;
+    async fn fresh(&mut self) -> Arc<dyn QueueBackend>;
 
     /// Closes the broker and opens it again on the same data.
-    async fn restart(&mut self) -> Arc<dyn Broker>;
+    async fn restart(&mut self) -> Arc<dyn QueueBackend>;
 
     /// Ends the process or the connection without closing, and opens a new handle on the same data.
-    async fn crash(&mut self) -> Arc<dyn Broker>;
+    async fn crash(&mut self) -> Arc<dyn QueueBackend>;
 
     /// A second handle on the same data, if the backend supports several.
-    async fn second_handle(&mut self) -> Option<Arc<dyn Broker>> {
+    async fn second_handle(&mut self) -> Option<Arc<dyn QueueBackend>> {
         None
     }
 

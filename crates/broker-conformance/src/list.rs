@@ -22,7 +22,7 @@ macro_rules! conformance_suite {
             delivery {
                 publishes_are_answered_in_order_and_ids_are_not_keys, no_more_than_asked_for,
                 a_receive_waits_for_a_message_and_no_longer, a_receive_that_is_cancelled_takes_nothing,
-                the_order_of_one_publisher_is_kept, prefetch_bounds_what_is_unsettled,
+                prefetch_bounds_what_is_unsettled,
                 a_settled_delivery_or_a_lost_lease_frees_its_place, receivers_share_without_overlap,
                 settles_are_answered_in_order,
             }
@@ -57,7 +57,7 @@ macro_rules! conformance_suite {
             groups {
                 a_head_that_waits_holds_up_its_group_alone, a_group_goes_on_after_a_dead_head,
                 a_message_without_a_group_is_invalid, order_within_a_group_survives_a_crash,
-                a_purged_group_goes_on,
+                a_purged_group_goes_on, a_fifo_queue_delivers_one_at_a_time_in_order,
             }
             dead {
                 a_dead_letter_keeps_the_detail, long_texts_are_cut, listing_is_oldest_first_and_pages,

@@ -18,7 +18,7 @@ struct Ledger {
 /// A publisher or consumer in a background task.
 #[derive(Debug, Clone)]
 struct Worker {
-    broker: Arc<dyn Broker>,
+    broker: Arc<dyn QueueBackend>,
     queue: QueueName,
     ledger: Arc<Mutex<Ledger>>,
     /// Whether settled messages are never redelivered.
@@ -177,8 +177,8 @@ struct Groups {
 }
 
 pub(super) async fn every_group_gets_its_turn_and_stays_in_order_under_load(h: &mut dyn Harness) {
-    let spec = queue("busy-groups").groups().prefetch(10);
-    let Some((mut t, q)) = Fixture::with_aspect(h, Aspect::Groups, spec).await else { return };
+    let spec = queue("busy-groups").ordering(Ordering::PerGroup).prefetch(10);
+    let Some((mut t, q)) = Fixture::with_aspect(h, Aspect::OrderPerGroup, spec).await else { return };
     // A hundred groups; the first and largest must not starve the others.
     let message = |group, number| Outgoing::to_queue(&q, format!("{number}")).group(format!("g{group}"));
     let large = (0..200).map(|number| message(0, number));
@@ -201,7 +201,7 @@ pub(super) async fn every_group_gets_its_turn_and_stays_in_order_under_load(h: &
     t.expect_none(&q, "every message is settled").await;
 }
 
-async fn consume_groups(broker: Arc<dyn Broker>, queue: QueueName, groups: Arc<Mutex<Groups>>) {
+async fn consume_groups(broker: Arc<dyn QueueBackend>, queue: QueueName, groups: Arc<Mutex<Groups>>) {
     loop {
         let got = broker.receive(&queue, 3, Duration::from_millis(20)).await.expect("receiving from groups");
         for delivery in &got {

@@ -9,9 +9,9 @@ use crate::{
     recover::{Recovery, recover, refuse_foreign_files},
 };
 use crawlway_broker::{
-    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
-    Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError, SettleOutcome,
-    Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetters, Delivery, Depth,
+    Guarantees, Outgoing, PublishError, QueueAdmin, QueueName, QueueSpec, Receipt, ReplayOutcome,
+    SettleError, SettleOutcome, Verdict,
 };
 use crawlway_clock::{Anchor, Clock};
 use crawlway_lock::DirectoryLock;
@@ -288,10 +288,6 @@ impl Broker for EmbeddedBroker {
         self.run_blocking(move |shared| shared.engine.declare(&queues)).await
     }
 
-    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
-        self.shared.engine.queues()
-    }
-
     fn accepts_publishes(&self) -> Result<(), BrokerError> {
         self.shared.engine.accepts_publishes()
     }
@@ -373,6 +369,19 @@ impl Broker for EmbeddedBroker {
         self.shared.engine.mark_solo(receipt, self.shared.clock.now())
     }
 
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.shared.engine.return_all(self.shared.clock.now());
+        self.stop();
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl QueueAdmin for EmbeddedBroker {
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        self.shared.engine.queues()
+    }
+
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         let depth = self.shared.engine.depth(queue, self.shared.clock.now());
         self.shared.submit_dead_letters();
@@ -395,7 +404,10 @@ impl Broker for EmbeddedBroker {
         let queue = queue.clone();
         self.run_blocking(move |shared| shared.engine.set_paused(&queue, false)).await
     }
+}
 
+#[async_trait::async_trait]
+impl DeadLetters for EmbeddedBroker {
     async fn dead_letters(
         &self,
         queue: &QueueName,
@@ -441,11 +453,5 @@ impl Broker for EmbeddedBroker {
     ) -> Result<u64, BrokerError> {
         let (queue, filter) = (queue.clone(), filter.clone());
         self.run_blocking(move |shared| shared.engine.drop_dead_letters(&queue, &filter)).await
-    }
-
-    async fn close(&self) -> Result<(), BrokerError> {
-        self.shared.engine.return_all(self.shared.clock.now());
-        self.stop();
-        Ok(())
     }
 }

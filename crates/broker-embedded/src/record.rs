@@ -218,7 +218,7 @@ impl StoredMessage {
     /// The message as published.
     pub(crate) fn into_message(self) -> Message {
         let Self { id, key, group, headers, body, published_at, .. } = self;
-        Message { id, key, group, headers, body, published_at }
+        Message { id, key, group, headers, body, published_at, defects: Vec::new() }
     }
 
     pub(crate) fn parts(&self) -> PayloadParts<'_> {

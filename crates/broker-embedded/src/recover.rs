@@ -158,7 +158,7 @@ pub(crate) fn recover(
         }
     }
     let (mut state, report) = scan.finish();
-    // StoredMessage after the due times were shifted. A kill in between may shift a message twice, which affects no lease or attempt.
+    // Stored after the due times were shifted. A kill in between may shift a message twice, which affects no lease or attempt.
     if step != 0
         || earlier.as_ref().map(|earlier| &earlier.boot) != anchor.as_ref().map(|anchor| &anchor.boot)
     {

@@ -4,7 +4,7 @@
 //! hence no test harness.
 #![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
-use crawlway_broker::{Broker, Outgoing, PublishError, QueueName, QueueSpec, Verdict};
+use crawlway_broker::{Broker, Outgoing, PublishError, QueueAdmin, QueueName, QueueSpec, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{collections::BTreeSet, path::Path, process::Command, time::Duration};
 

@@ -4,7 +4,9 @@
 //! lost, and none may be delivered after its settle returned `Ok`. The test runs itself, hence no test harness.
 #![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
-use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec, SettleOutcome, Timestamp, Verdict};
+use crawlway_broker::{
+    Broker, Outgoing, QueueAdmin, QueueName, QueueSpec, SettleOutcome, Timestamp, Verdict,
+};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{
     collections::HashSet,
@@ -144,7 +146,7 @@ fn open(directory: &Path) -> Arc<EmbeddedBroker> {
 fn specs() -> Vec<QueueSpec> {
     let spec =
         |name: &str| QueueSpec::new(QueueName::new(name).expect("a name")).prefetch(500).max_attempts(60_000);
-    vec![spec(QUEUES[0]), spec(QUEUES[1]).groups()]
+    vec![spec(QUEUES[0]), spec(QUEUES[1]).ordering(crawlway_broker::Ordering::PerGroup)]
 }
 
 /// Prints a report line in one write.

@@ -1,7 +1,8 @@
 //! Opening and closing a real directory: outcomes under load, and exclusive access.
 
 use crawlway_broker::{
-    Broker, BrokerError, DeadLetterFilter, Outgoing, PublishError, QueueName, QueueSpec, Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetters, Outgoing, PublishError, QueueAdmin, QueueName,
+    QueueSpec, Verdict,
 };
 use crawlway_broker_embedded::{EmbeddedBroker, OpenError, Options};
 use std::{

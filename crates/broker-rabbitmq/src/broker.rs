@@ -8,9 +8,9 @@ use crate::{
     session::Session,
 };
 use crawlway_broker::{
-    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
-    Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError, SettleOutcome,
-    Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetters, Delivery, Depth,
+    Guarantees, Outgoing, PublishError, QueueAdmin, QueueName, QueueSpec, Receipt, ReplayOutcome,
+    SettleError, SettleOutcome, Verdict,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::Instant};
@@ -80,11 +80,6 @@ impl Broker for RabbitBroker {
         self.engine.declare(queues).await
     }
 
-    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
-        self.engine.check_open()?;
-        Ok(self.engine.local_queues().iter().map(|local| local.spec()).collect())
-    }
-
     fn reachable(&self) -> Result<(), BrokerError> {
         Ok(self.engine.connection.check_connected()?)
     }
@@ -119,6 +114,20 @@ impl Broker for RabbitBroker {
         self.detached(self.engine.clone().mark_solo(receipt.clone())).await?
     }
 
+    async fn close(&self) -> Result<(), BrokerError> {
+        let engine = self.engine.clone();
+        self.detached(async move { engine.close().await }).await?;
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl QueueAdmin for RabbitBroker {
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        self.engine.check_open()?;
+        Ok(self.engine.local_queues().iter().map(|local| local.spec()).collect())
+    }
+
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         self.engine.depth(queue).await
     }
@@ -139,7 +148,10 @@ impl Broker for RabbitBroker {
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
         self.engine.resume(queue).await
     }
+}
 
+#[async_trait::async_trait]
+impl DeadLetters for RabbitBroker {
     async fn dead_letters(
         &self,
         queue: &QueueName,
@@ -169,11 +181,5 @@ impl Broker for RabbitBroker {
     ) -> Result<u64, BrokerError> {
         let (engine, queue, filter) = (self.engine.clone(), queue.clone(), filter.clone());
         self.detached(async move { engine.drop_dead_letters(&queue, &filter).await }).await?
-    }
-
-    async fn close(&self) -> Result<(), BrokerError> {
-        let engine = self.engine.clone();
-        self.detached(async move { engine.close().await }).await?;
-        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Consumer task of a queue: subscribes while there is demand, polls the `:due` queue, and heeds pauses.
+//! Consumer task of a queue: subscribes while there is demand, polls the `:due` queue, and stops while the queue is paused.
 //!
 //! The states `Stopped`, `Polling` and `Subscribed` are those of [`LocalQueue`]. One pass of [`ConsumerTask::run`]:
 //!

@@ -72,13 +72,13 @@ impl Engine {
         self.queue_missing.notify_one();
     }
 
-    /// declared → undeclared, because the queue or one beside it is not on the server.
+    /// declared → undeclared, because the queue or one of its auxiliary queues is not on the server.
     pub(crate) fn report_missing(&self, queue: &QueueName) {
         let Some(local) = self.find_queue(queue) else { return };
         if local.undeclared().is_none() {
-            tracing::warn!(%queue, "queue or one beside it was deleted on the server; declaring it again");
+            tracing::warn!(%queue, "queue or one of its auxiliary queues was deleted on the server; declaring it again");
             local.set_undeclared(Some(
-                "it or a queue beside it was deleted on the server, and is declared again".into(),
+                "it or one of its auxiliary queues was deleted on the server, and is declared again".into(),
             ));
         }
         self.queue_missing.notify_one();
@@ -129,13 +129,13 @@ impl Engine {
         }
     }
 
-    /// Declares a queue, the queues beside it and its bindings.
+    /// Declares a queue, its auxiliary queues and its bindings.
     async fn declare_all(&self, session: &Session, spec: &QueueSpec) -> Result<(), BrokerError> {
         let name = &spec.name;
-        // The queue itself comes first: on a mismatch, nothing is created beside it.
+        // The queue itself comes first: on a mismatch, no auxiliary queue is created.
         declare_queue(session, name, name.as_str(), queue_arguments(spec)).await?;
-        for beside in [names::dead_letters(name), names::due(name), names::pause(name)] {
-            declare_queue(session, name, &beside, FieldTable::default()).await?;
+        for auxiliary in [names::dead_letters(name), names::due(name), names::pause(name)] {
+            declare_queue(session, name, &auxiliary, FieldTable::default()).await?;
         }
         for tier in names::DELAY_TIERS {
             let delay_queue = names::delay_queue(name, tier);
@@ -191,9 +191,9 @@ impl Options {
     pub fn check(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
         let refused =
             |aspect, why: String| Err(BrokerError::Refused { queue: spec.name.clone(), aspect, why });
-        if spec.groups {
-            let why = "RabbitMQ cannot keep one message of each group in flight; leave `groups` off, the rate limiter ensures politeness";
-            return refused(Aspect::Groups, why.into());
+        if let Some(aspect) = spec.ordering.aspect() {
+            let why = "RabbitMQ cannot keep one message in flight when consumers come and go; declare the queue without an ordering, the rate limiter ensures politeness";
+            return refused(aspect, why.into());
         }
         let max_lease = self.consumer_timeout;
         if spec.lease > max_lease {

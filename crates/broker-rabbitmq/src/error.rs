@@ -4,7 +4,7 @@ use crawlway_broker::{BrokerError, PublishError, SettleError};
 use lapin::ErrorKind;
 use std::time::Duration;
 
-/// Reason why no connection to the server was made. Its text says what to do.
+/// Reason why no connection to the server was made. Its text names the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -14,6 +14,14 @@ pub enum ConnectError {
         /// URL of the server, without the password.
         server: String,
         /// Error of the attempt.
+        reason: String,
+    },
+    /// A certificate of the server or the client does not fit.
+    #[error("no TLS connection to RabbitMQ at {server}: {reason}")]
+    Certificate {
+        /// URL of the server, without the password.
+        server: String,
+        /// Error of the handshake, and what to do.
         reason: String,
     },
     /// The server refuses the login.

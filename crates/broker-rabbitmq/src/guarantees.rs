@@ -29,9 +29,9 @@ fn support(aspect: Aspect) -> Support {
         | Aspect::Names => {
             return Support::Native;
         }
-        Aspect::Groups => {
+        Aspect::OrderPerGroup | Aspect::OrderFifo => {
             return Support::Refused {
-                why: "RabbitMQ cannot keep one message of each group in flight when consumers come and go; the rate limiter ensures politeness",
+                why: "RabbitMQ cannot keep one message in flight when consumers come and go; the rate limiter ensures politeness",
             };
         }
         Aspect::Lease => {
@@ -55,12 +55,11 @@ fn support(aspect: Aspect) -> Support {
             "checked by the publisher against the depth; overshot by ten messages per publisher"
         }
         Aspect::Topics => "if one bound queue is full the publish fails, and others may have the message",
-        Aspect::Order => "per queue and one consumer; a redelivered message loses its place",
         Aspect::SettleDurability => {
             "acknowledgements are not confirmed: a server crash may redeliver what was settled just before"
         }
         Aspect::Depth => {
-            "ready is exact; in flight of other processes comes from the management API, 10 s old at most; no oldest age"
+            "ready is exact; in flight of other processes comes from the management API, 10 s old at most, and so does the oldest age"
         }
         Aspect::Purge => "messages prefetched by other processes are not purged",
         Aspect::Pause => "other processes notice within a second",

@@ -1,4 +1,4 @@
-//! Leases: deliveries that were handed out and not settled, by receipt.
+//! Leases: deliveries to receivers that are not settled, by receipt.
 //!
 //! ```text
 //!               ┌── extend ──┐
@@ -26,7 +26,7 @@ use std::{
 /// Longest sleep of the lease watcher, since a lease can be shortened meanwhile.
 const MAX_WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A delivery that was handed out and not settled.
+/// A delivery to a receiver that is not settled.
 #[derive(Debug)]
 pub(crate) struct LeasedDelivery {
     pub(crate) incoming: Incoming,

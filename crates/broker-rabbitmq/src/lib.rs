@@ -11,7 +11,7 @@
 //! ```
 //!
 //! * A contract queue is plain: durable, classic, and without arguments unless its limit is exact. Delay queues, the
-//!   dead-letter queue and the others stand beside it (`names.rs`).
+//!   dead-letter queue and others are its auxiliary queues (`names.rs`).
 //! * Every publish is mandatory, persistent and confirmed. A copy is confirmed before its original is acknowledged.
 //! * All state is on the server: attempts and errors are headers, a dead letter is a message in `NAME.dead`, a pause is a
 //!   message in `NAME:pause`, a solo run is a queue. So all processes see the same state.

@@ -8,18 +8,18 @@
 //!     ▲                  │   ▲                           │
 //!     └──── stop ────────┘   └─── unsubscribe, error ────┘
 //!
-//!  start        a receiver asks
+//!  start        `receive` is called
 //!  subscribe    delivery is not blocked; a queue with a limit also needs a waiting receiver (`limited.rs`)
-//!  unsubscribe  delivery is blocked, or no receiver asked for `IDLE_TIMEOUT`
-//!  stop         the buffer is returned and no receiver has asked meanwhile, or the broker is closed
+//!  unsubscribe  delivery is blocked, or `receive` was not called for `IDLE_TIMEOUT`
+//!  stop         the buffer is returned and `receive` was not called meanwhile, or the broker is closed
 //! ```
 //!
 //! Delivery is blocked while the queue is paused, suspended (a purge or a shutdown empties the buffer) or not on the server
 //! as declared.
 //!
-//! After a crash, what was prefetched and never handed out looks like what killed its worker, and becomes suspect as
-//! well. So a redelivered message moves to the `:due` queue, which is polled and never prefetched: what comes back from there
-//! was handed out.
+//! After a crash, a message that was only prefetched cannot be told from one that crashed its worker, and becomes suspect as
+//! well. So a redelivered message moves to the `:due` queue, which is polled and never prefetched: a redelivery from there was
+//! delivered to a receiver before.
 
 mod limited;
 mod prefetch;
@@ -40,8 +40,7 @@ use tokio::{
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after a receive in which the queue still counts as in demand.
 const RECENT_RECEIVE: Duration = Duration::from_secs(1);
-/// Maximum number of messages that are republished at a time: as many have a copy beside their original when the process
-/// is killed.
+/// Maximum number of messages that are republished at a time, and so of duplicates after a kill.
 const REPUBLISH_CONCURRENCY: usize = 8;
 
 /// State of the consumer task.
@@ -81,7 +80,7 @@ struct QueueState {
     pending_acks_since: Instant,
 }
 
-/// Messages that receivers ask for.
+/// Messages that receivers wait for.
 #[derive(Debug)]
 struct Demand {
     /// Sum over waiting receivers.
@@ -103,7 +102,7 @@ struct Blocked {
     paused: bool,
     /// A purge or a shutdown is emptying the buffer.
     suspended: bool,
-    /// The queue, or one beside it, is not on the server as declared.
+    /// The queue or one of its auxiliary queues is not on the server as declared.
     undeclared: Option<String>,
     /// The server refused the consumer. Does not stop further attempts.
     refused: Option<String>,
@@ -147,7 +146,7 @@ impl QueueState {
         (self.spec.prefetch as usize).saturating_sub(self.buffer.unsettled())
     }
 
-    /// Whether receivers that ask for so many messages would take more than the buffer has from these sources.
+    /// Whether receivers with this demand would take more messages than the buffer has from these sources.
     fn has_room(&self, demand: usize, sources: &[Source]) -> bool {
         self.buffer.has_room(demand.min(self.allowance()), sources)
     }
@@ -222,7 +221,7 @@ impl LocalQueue {
 
     // ---- Receivers ----
 
-    /// Registers a receiver of up to `max` messages that waits for `missing` of them. The flag says whether the caller
+    /// Registers a receiver of up to `max` messages that waits for `missing` of them. The flag is set if the caller
     /// has to start the consumer task (transition `start`).
     pub(crate) fn add_receiver(&self, max: usize, missing: usize) -> (WaitingReceiver<'_>, bool) {
         let mut state = self.state();
@@ -294,7 +293,7 @@ impl LocalQueue {
         self.state().blocked.suspended
     }
 
-    /// Reason why the queue must not be used: it, or one beside it, is not on the server as declared.
+    /// Reason why the queue must not be used: it or one of its auxiliary queues is not on the server as declared.
     pub(crate) fn undeclared(&self) -> Option<String> {
         self.state().blocked.undeclared.clone()
     }
@@ -379,8 +378,8 @@ impl LocalQueue {
     /// Whether the `:due` queue should be polled now.
     pub(crate) fn wants_due(&self) -> bool {
         let state = self.state();
-        // A copy must not be handed out while its original may still come back: both would be counted separately, and a
-        // message that kills its workers would never be dead.
+        // A copy must not be delivered while its original may still be redelivered: their solo crashes would be counted separately,
+        // and a message that crashes its workers would never become a dead letter.
         if state.is_blocked() || state.republishing > 0 {
             return false;
         }
@@ -413,7 +412,7 @@ impl LocalQueue {
         self.set_consumer(ConsumerState::Stopped);
     }
 
-    /// `Polling` → `Stopped`, unless a receiver has asked or a message was delivered meanwhile.
+    /// `Polling` → `Stopped`, unless `receive` was called or a message was delivered meanwhile.
     pub(crate) fn stop_if_idle(&self) -> bool {
         let mut state = self.state();
         let idle = state.demand.is_idle() && state.buffer.is_empty();

@@ -3,12 +3,15 @@
 use crate::options::Options;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
+use crawlway_tls::ClientTls;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, Uri, header};
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Deserializer};
-use std::time::Duration;
-use tokio::net::TcpStream;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
@@ -29,7 +32,10 @@ pub(crate) struct Management {
     host: String,
     port: u16,
     path: String,
+    tls: Option<ClientTls>,
     credentials: Credentials,
+    /// Whether the present failure of TLS was logged.
+    logged: AtomicBool,
 }
 
 /// Columns of a queue, and the window of its average rates.
@@ -83,15 +89,20 @@ impl Management {
     /// Client, if the options have a valid URL.
     pub(crate) fn new(options: &Options) -> Option<Self> {
         let address = options.management_url.as_ref()?;
-        let parsed = url::Url::parse(address).ok().filter(|url| url.scheme() == "http");
+        let parsed = url::Url::parse(address).ok().filter(|url| ["http", "https"].contains(&url.scheme()));
         let Some(url) = parsed else {
             let address = options.shown_management();
-            tracing::warn!(address, "management API is not used: its URL must start with http://");
+            tracing::warn!(
+                address,
+                "management API is not used: its URL must start with http:// or https://"
+            );
             return None;
         };
         Some(Self {
             host: url.host_str()?.to_owned(),
             port: url.port_or_known_default().unwrap_or(80),
+            tls: (url.scheme() == "https").then(|| options.tls.clone()),
+            logged: AtomicBool::new(false),
             path: url.path().trim_end_matches('/').to_owned(),
             credentials: Credentials(
                 BASE64_STANDARD.encode(format!("{}:{}", options.user, options.password)),
@@ -104,9 +115,18 @@ impl Management {
         let both =
             async { tokio::try_join!(self.stats_of(vhost, queues[0]), self.stats_of(vhost, queues[1])) };
         match tokio::time::timeout(TIMEOUT, both).await {
-            Ok(Ok((first, second))) => Some([first, second]),
+            Ok(Ok((first, second))) => {
+                self.logged.store(false, Ordering::Relaxed);
+                Some([first, second])
+            }
             Ok(Err(error)) => {
-                tracing::debug!(%error, "management API request failed");
+                let advice = self.tls.as_ref().and_then(|tls| tls.advice_for(&*error));
+                match advice {
+                    Some(advice) if !self.logged.swap(true, Ordering::Relaxed) => {
+                        tracing::warn!(%error, "management API is not used: {advice}");
+                    }
+                    _ => tracing::debug!(%error, "management API request failed"),
+                }
                 None
             }
             Err(_) => None,
@@ -116,7 +136,7 @@ impl Management {
     async fn stats_of(&self, vhost: &str, queue: &str) -> Result<QueueStats, RequestError> {
         let escaped = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let path = format!("{}/api/queues/{}/{}?{COLUMNS}", self.path, escaped(vhost), escaped(queue));
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        let stream = crawlway_tls::dial(&self.host, self.port, self.tls.as_ref()).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let request = Request::get(path.parse::<Uri>()?)
             .header(header::HOST, format!("{}:{}", self.host, self.port))

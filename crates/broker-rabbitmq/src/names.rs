@@ -1,4 +1,4 @@
-//! Names of the queues beside a contract queue.
+//! Names of the auxiliary queues of a contract queue.
 //!
 //! A contract queue keeps its own name. The others have a colon in their names, which contract queues may not have, or end
 //! with `.dead`, which is reserved; so names never collide.
@@ -97,8 +97,8 @@ mod tests {
         let queue = QueueName::new("jobs").unwrap();
         let copy = CopyId { message: "id".into(), copy: String::new() };
         let marker = solo_marker(&queue, &copy);
-        let beside = [dead_letters(&queue), due(&queue), pause(&queue), dead_letter_lock(&queue), marker];
-        for name in beside.into_iter().chain(delay_queues(&queue)) {
+        let auxiliary = [dead_letters(&queue), due(&queue), pause(&queue), dead_letter_lock(&queue), marker];
+        for name in auxiliary.into_iter().chain(delay_queues(&queue)) {
             QueueName::new(&name).unwrap_err();
         }
     }

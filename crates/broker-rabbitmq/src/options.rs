@@ -1,5 +1,6 @@
 //! Options of a connection to a RabbitMQ server.
 
+use crawlway_tls::{ClientTls, TlsError};
 use std::{fmt, time::Duration};
 
 /// Address, credentials, limits and timeouts of a RabbitMQ server.
@@ -9,13 +10,17 @@ pub struct Options {
     pub host: String,
     /// AMQP port.
     pub port: u16,
+    /// Whether AMQP is over TLS (`amqps`).
+    pub amqps: bool,
+    /// CA and client certificate of connections with TLS, to AMQP and to the management API.
+    pub tls: ClientTls,
     /// User name.
     pub user: String,
     /// Password.
     pub password: String,
     /// Virtual host that holds the queues.
     pub vhost: String,
-    /// URL of the management API, such as `http://rabbitmq:15672`. Without it, depths lack the in-flight messages of other
+    /// URL of the management API, such as `http://rabbitmq:15672` or `https://rabbitmq:15671`. Without it, depths lack the in-flight messages of other
     /// processes, the oldest age and the rates.
     pub management_url: Option<String>,
     /// Content type of published messages, such as `application/json`. Bodies are not inspected.
@@ -39,6 +44,8 @@ impl Default for Options {
         Self {
             host: "rabbitmq".into(),
             port: 5672,
+            amqps: false,
+            tls: ClientTls::default(),
             user: "guest".into(),
             password: "guest".into(),
             vhost: "/".into(),
@@ -58,7 +65,17 @@ impl Default for Options {
 impl Options {
     /// URL of the server, without the password.
     pub(crate) fn server(&self) -> String {
-        format!("amqp://{}@{}:{}/{}", self.user, self.host, self.port, self.vhost.trim_start_matches('/'))
+        let scheme = if self.amqps { "amqps" } else { "amqp" };
+        format!("{scheme}://{}@{}:{}/{}", self.user, self.host, self.port, self.vhost.trim_start_matches('/'))
+    }
+
+    /// Refuses files for TLS that no connection uses.
+    ///
+    /// # Errors
+    /// If a file is set, and neither AMQP nor the management API is over TLS.
+    pub fn check_tls(&self) -> Result<(), TlsError> {
+        let is_on = self.amqps || self.management_url.as_ref().is_some_and(|url| url.starts_with("https://"));
+        self.tls.check_used(is_on, "begin the URL of RabbitMQ with `amqps://`")
     }
 
     /// URL of the management API, without user and password.

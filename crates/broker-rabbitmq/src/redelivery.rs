@@ -1,7 +1,7 @@
 //! Redeliveries: which of them count as a lost worker.
 //!
-//! The server says only `redelivered`. That is also true for what this process returned itself, or had when its own
-//! connection broke. Such copies are expected back, and count nothing.
+//! The server only sets `redelivered`, also for messages that this process returned itself, or had when its own connection
+//! broke. Such redeliveries are expected, and do not count as a lost worker.
 
 use crate::{
     engine::Engine,
@@ -23,7 +23,7 @@ const MAX_EXPECTED_AGE: Duration = Duration::from_secs(600);
 pub(crate) enum RedeliveryCause {
     /// It is still delayed, or no lost worker had it.
     Uncounted,
-    /// Its lease expired. Its worker is this process, which lives: the message becomes suspect and no more.
+    /// Its lease expired. Its worker is this process, which did not crash: the message becomes suspect, and no solo crash is counted.
     LeaseExpired,
     /// The server redelivered it. If its worker ran nothing else, that was a solo crash.
     WorkerLost,

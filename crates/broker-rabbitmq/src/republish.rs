@@ -18,7 +18,7 @@ use crate::{
     names,
     publisher::PublishOutcome,
     redelivery::RedeliveryCause,
-    wire::{Death, History, Publication},
+    wire::{DeadLetterInfo, History, Publication},
 };
 use crawlway_broker::{DeadLetterCause, Failure, QueueName, QueueSpec, Timestamp};
 use std::{sync::Arc, time::Duration};
@@ -26,7 +26,7 @@ use std::{sync::Arc, time::Duration};
 /// Delay before a message that could not be republished is returned to its queue.
 const RETURN_DELAY: Duration = Duration::from_millis(500);
 
-const WORKER_LOST: &str = "the worker was lost, or its connection, before it settled this";
+const WORKER_LOST: &str = "the worker or its connection was lost before the message was settled";
 const LEASE_LOST: &str = "the lease was lost: not settled in time";
 
 /// Copy of a message with this history, and whether it is a dead letter.
@@ -51,7 +51,7 @@ pub(crate) fn dead_letter(
     queue: &QueueName,
     incoming: &Incoming,
     history: &History,
-    death: &Death,
+    death: &DeadLetterInfo,
     now: Timestamp,
 ) -> Publication {
     let properties = incoming.decoded.encode_dead_letter(history, death, now);
@@ -69,8 +69,8 @@ impl Engine {
         if from_consumer && local.is_limited() { Some(local.before_ack().await) } else { None }
     }
 
-    /// Republishes a message that no receiver has, in the background. Few at a time, so that a kill leaves few copies beside
-    /// their originals.
+    /// Republishes a message that no receiver has, in the background. Few at a time, so that a kill leaves few
+    /// duplicates.
     pub(crate) fn republish(
         self: &Arc<Self>,
         local: &Arc<LocalQueue>,
@@ -167,7 +167,7 @@ impl Engine {
         return_later(&incoming).await;
     }
 
-    /// Returns messages that were prefetched and never handed out.
+    /// Returns prefetched messages that were delivered to no receiver.
     pub(crate) async fn return_prefetched(
         self: &Arc<Self>,
         local: &Arc<LocalQueue>,
@@ -207,17 +207,17 @@ impl History {
 }
 
 /// Reason why a message with this history is a dead letter, if it is one.
-fn death(queue: &QueueSpec, incoming: &Incoming, history: &History) -> Option<Death> {
+fn death(queue: &QueueSpec, incoming: &Incoming, history: &History) -> Option<DeadLetterInfo> {
     let times = |count, what| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
     if history.attempt > queue.max_attempts {
         let error = history.last_error.as_ref().map_or("", |failure| failure.error.as_str());
         let reason = format!("gave up after {}: {error}", times(history.attempt - 1, "attempt"));
-        return Some(Death { cause: DeadLetterCause::AttemptsUsedUp, reason });
+        return Some(DeadLetterInfo { cause: DeadLetterCause::AttemptsUsedUp, reason });
     }
     let crashes = history.solo_crashes;
     if crashes > incoming.decoded.history.solo_crashes && crashes >= queue.max_solo_crashes {
         let reason = format!("its worker was lost {} while it ran nothing else", times(crashes, "time"));
-        return Some(Death { cause: DeadLetterCause::WorkerLost, reason });
+        return Some(DeadLetterInfo { cause: DeadLetterCause::WorkerLost, reason });
     }
     None
 }

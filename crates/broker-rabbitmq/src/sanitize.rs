@@ -5,32 +5,65 @@
 //! invalid byte becomes `?`, and malformed properties are removed.
 
 use async_rs::{Runtime, Tokio, traits::Reactor, util::RuntimeParts};
+use crawlway_tls::ClientTls;
 use futures::{
     Stream,
     io::{AsyncRead, AsyncWrite},
 };
 use lapin::{Connection, ConnectionProperties, uri::AMQPUri};
+use parking_lot::Mutex;
 use std::{
     future::Future,
     io::{self, IoSlice, Read, Write},
     net::SocketAddr,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
+use tokio::net::TcpStream;
 
-/// Connects like the client does, through a sanitizing stream.
-pub(crate) async fn connect(uri: AMQPUri, properties: ConnectionProperties) -> lapin::Result<Connection> {
-    let runtime = Runtime::new(RuntimeParts::new(Tokio::current(), SanitizingReactor(Tokio::current())));
-    Connection::connect_uri_with_runtime(uri, properties, runtime).await
+/// Error of an attempt to connect.
+#[derive(Debug)]
+pub(crate) struct DialError {
+    pub(crate) error: lapin::Error,
+    /// Error of the TLS handshake. The client returns that of the last address of a host alone.
+    pub(crate) handshake: Option<String>,
+}
+
+/// Connects like the client does, through a sanitizing stream, with TLS if a client for it is given.
+pub(crate) async fn connect(
+    uri: AMQPUri,
+    properties: ConnectionProperties,
+    tls: Option<ClientTls>,
+) -> Result<Connection, DialError> {
+    let host = uri.authority.host.clone();
+    let handshake = Arc::new(Mutex::new(None));
+    let tls = tls.map(|tls| Handshake { tls, host, error: handshake.clone() });
+    let reactor = SanitizingReactor { tokio: Tokio::current(), tls };
+    let runtime = Runtime::new(RuntimeParts::new(Tokio::current(), reactor));
+    let connected = Connection::connect_uri_with_runtime(uri, properties, runtime).await;
+    connected.map_err(|error| DialError { error, handshake: handshake.lock().take() })
 }
 
 /// Tokio reactor with sanitizing streams.
 #[derive(Debug, Clone)]
-struct SanitizingReactor(Tokio);
+struct SanitizingReactor {
+    tokio: Tokio,
+    tls: Option<Handshake>,
+}
+
+/// TLS handshakes of one attempt to connect.
+#[derive(Debug, Clone)]
+struct Handshake {
+    tls: ClientTls,
+    /// Name that the server's certificate must have.
+    host: String,
+    error: Arc<Mutex<Option<String>>>,
+}
 
 impl Reactor for SanitizingReactor {
-    type TcpStream = SanitizingStream<<Tokio as Reactor>::TcpStream>;
+    type TcpStream = SanitizingStream<Box<dyn crawlway_tls::Stream>>;
     type Sleep = <Tokio as Reactor>::Sleep;
 
     fn register<H: Read + Write + Send + 'static>(
@@ -41,26 +74,36 @@ impl Reactor for SanitizingReactor {
     }
 
     fn sleep(&self, time: Duration) -> Self::Sleep {
-        self.0.sleep(time)
+        self.tokio.sleep(time)
     }
 
     fn interval(&self, time: Duration) -> impl Stream<Item = Instant> + Send + 'static {
-        self.0.interval(time)
+        self.tokio.interval(time)
     }
 
     fn tcp_connect_addr(
         &self,
         address: SocketAddr,
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
-        let connecting = self.0.tcp_connect_addr(address);
-        async move { Ok(SanitizingStream::new(connecting.await?)) }
+        let tls = self.tls.clone();
+        async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let stream: Box<dyn crawlway_tls::Stream> = match tls {
+                Some(Handshake { tls, host, error }) => {
+                    let connected = tls.connect(&host, stream).await;
+                    Box::new(connected.inspect_err(|failed| *error.lock() = Some(failed.to_string()))?)
+                }
+                None => Box::new(stream),
+            };
+            Ok(SanitizingStream::new(stream))
+        }
     }
 }
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// Stream that sanitizes what is read. Writes pass unchanged.
-#[derive(Debug)]
+/// Stream that sanitizes what is read. Writes pass unchanged. The client has the traits of `futures`, streams those of tokio.
 struct SanitizingStream<S> {
     stream: S,
     read_buffer: Box<[u8]>,
@@ -73,7 +116,15 @@ impl<S> SanitizingStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for SanitizingStream<S> {
+impl<S: tokio::io::AsyncRead + Unpin> SanitizingStream<S> {
+    fn poll_stream(stream: &mut S, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buf = tokio::io::ReadBuf::new(buf);
+        ready!(Pin::new(stream).poll_read(cx, &mut buf))?;
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+}
+
+impl<S: tokio::io::AsyncRead + Unpin> AsyncRead for SanitizingStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         loop {
@@ -84,11 +135,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for SanitizingStream<S> {
             // Bodies go straight to the caller's buffer.
             if this.frames.pass_through > 0 {
                 let max = buf.len().min(this.frames.pass_through);
-                let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buf[..max]))?;
+                let read = ready!(Self::poll_stream(&mut this.stream, cx, &mut buf[..max]))?;
                 this.frames.pass_through -= read;
                 return Poll::Ready(Ok(read));
             }
-            match ready!(Pin::new(&mut this.stream).poll_read(cx, &mut this.read_buffer))? {
+            match ready!(Self::poll_stream(&mut this.stream, cx, &mut this.read_buffer))? {
                 0 if this.frames.is_empty() => return Poll::Ready(Ok(0)),
                 0 => this.frames.finish(),
                 read => this.frames.write(&this.read_buffer[..read]),
@@ -97,7 +148,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SanitizingStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for SanitizingStream<S> {
+impl<S: tokio::io::AsyncWrite + Unpin> AsyncWrite for SanitizingStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -115,7 +166,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for SanitizingStream<S> {
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_close(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     error::{ConnectError, SessionError, is_login_refused},
     options::Options,
     publisher::{PublishOutcome, Publisher},
-    sanitize,
+    sanitize::{self, DialError},
     wire::{Publication, short},
 };
 use futures::StreamExt as _;
@@ -92,7 +92,7 @@ pub(crate) async fn pipelined<T>(
 }
 
 impl Session {
-    /// Connects once. The flag of an error says that another attempt is useless.
+    /// Connects once. The flag of an error is set if another attempt is useless.
     pub(crate) async fn open(options: &Options, number: u64) -> Result<Self, (ConnectError, bool)> {
         let uri = AMQPUri {
             scheme: AMQPScheme::AMQP,
@@ -267,19 +267,29 @@ impl Session {
     }
 }
 
-/// Opens one connection. The flag of an error says that another attempt is useless.
+/// Opens one connection. The flag of an error is set if another attempt is useless.
 async fn dial(options: &Options, uri: &AMQPUri, name: &str) -> Result<Connection, (ConnectError, bool)> {
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     // The timeout in the URI covers the TCP connect alone, not a server that accepts and stays silent.
     let timeout = options.connection_timeout.max(Duration::from_secs(1)) * 2;
-    let connected = tokio::time::timeout(timeout, sanitize::connect(uri.clone(), properties)).await;
+    let tls = options.amqps.then(|| options.tls.clone());
+    let connected = tokio::time::timeout(timeout, sanitize::connect(uri.clone(), properties, tls)).await;
     let server = options.server();
     match connected {
         Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) if is_login_refused(&error) => {
+        Ok(Err(DialError { error, .. })) if is_login_refused(&error) => {
             Err((ConnectError::LoginRefused { server, reason: error.to_string() }, true))
         }
-        Ok(Err(error)) => Err((ConnectError::Unreachable { server, reason: error.to_string() }, false)),
+        Ok(Err(DialError { error, handshake })) => {
+            let reason = handshake.unwrap_or_else(|| error.to_string());
+            match options.tls.advice(&reason).filter(|_| options.amqps) {
+                Some(advice) => {
+                    let reason = format!("{reason}; {advice}");
+                    Err((ConnectError::Certificate { server, reason }, true))
+                }
+                None => Err((ConnectError::Unreachable { server, reason }, false)),
+            }
+        }
         Err(_) => {
             let problem = format!("no answer within {timeout:?}");
             Err((ConnectError::Unreachable { server, reason: problem }, false))

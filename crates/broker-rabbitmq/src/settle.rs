@@ -16,7 +16,7 @@ use crate::{
     local_queue::Source,
     publisher::PublishOutcome,
     republish,
-    wire::{Death, Publication},
+    wire::{DeadLetterInfo, Publication},
 };
 use crawlway_broker::{
     DeadLetterCause, Failure, Receipt, SettleError, SettleOutcome, Timestamp, Verdict, limits,
@@ -75,7 +75,7 @@ impl Engine {
         finished.extend(copied);
         self.ack(finished, &mut results).await;
         for (receipt, marker) in solo_markers {
-            // A delivery that could not be settled is still leased and runs alone.
+            // A delivery that could not be settled is still leased, and still solo.
             if !self.leases().is_leased(&receipt, now) {
                 self.delete_marker(marker).await;
             }
@@ -201,7 +201,7 @@ fn copy(entry: &LeasedDelivery, verdict: Verdict, now: Timestamp) -> (Publicatio
     history.not_before = None;
     let settled = match verdict {
         Verdict::Dead { reason } => {
-            let death = Death { cause: DeadLetterCause::Refused, reason };
+            let death = DeadLetterInfo { cause: DeadLetterCause::Refused, reason };
             return (
                 republish::dead_letter(&spec.name, incoming, &history, &death, now),
                 SettleOutcome::Dead,

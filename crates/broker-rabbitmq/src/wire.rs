@@ -6,8 +6,8 @@
 use crate::header_limit::{LEFT_OUT, trim_headers};
 use bytes::Bytes;
 use crawlway_broker::{
-    DeadLetter, DeadLetterCause, DeadLetterId, Failure, Headers, Message, MessageId, Outgoing, QueueName,
-    Timestamp,
+    DeadLetter, DeadLetterCause, DeadLetterId, Defect, Failure, Headers, Message, MessageId, Outgoing,
+    QueueName, Timestamp,
     limits::{self, RESERVED_HEADER_PREFIX},
 };
 use lapin::{
@@ -90,7 +90,7 @@ impl History {
 
 /// Reason why a message is a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Death {
+pub(crate) struct DeadLetterInfo {
     pub(crate) cause: DeadLetterCause,
     pub(crate) reason: String,
 }
@@ -169,6 +169,7 @@ impl DecodedMessage {
             headers: application_headers(table),
             body,
             published_at,
+            defects: defects(table),
         };
         let copy = text_in(table, COPY).unwrap_or_default();
         Self { message, history, copy, properties }
@@ -235,7 +236,7 @@ impl DecodedMessage {
     pub(crate) fn encode_dead_letter(
         &self,
         history: &History,
-        death: &Death,
+        death: &DeadLetterInfo,
         at: Timestamp,
     ) -> BasicProperties {
         let properties = self.encode_copy(&History { not_before: None, ..history.clone() });
@@ -312,6 +313,20 @@ fn application_headers(table: &FieldTable) -> Headers {
         .collect()
 }
 
+/// Headers of another program that are no text.
+fn defects(table: &FieldTable) -> Vec<Defect> {
+    let kept = table.into_iter().filter(|(name, _)| is_kept(name.as_str()) && !is_reserved(name.as_str()));
+    let defect = |(name, value): (&ShortString, &AMQPValue)| match value {
+        AMQPValue::Void => Some(Defect::NullHeader(name.to_string())),
+        AMQPValue::LongString(text) if std::str::from_utf8(text.as_bytes()).is_err() => {
+            Some(Defect::BinaryHeader(name.to_string()))
+        }
+        AMQPValue::ByteArray(_) => Some(Defect::BinaryHeader(name.to_string())),
+        _ => None,
+    };
+    kept.filter_map(defect).collect()
+}
+
 fn is_reserved(name: &str) -> bool {
     name.get(..RESERVED_HEADER_PREFIX.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_HEADER_PREFIX))
@@ -381,6 +396,21 @@ mod tests {
     }
 
     #[test]
+    fn headers_that_are_no_text_are_reported_and_kept_in_copies() {
+        let mut headers = FieldTable::default();
+        headers.insert(short("text"), text("ok"));
+        headers.insert(short("number"), AMQPValue::LongInt(7));
+        headers.insert(short("null"), AMQPValue::Void);
+        headers.insert(short("binary"), AMQPValue::LongString(vec![0xFF, 0xFE].into()));
+        headers.insert(short("x-death"), AMQPValue::Void);
+        let decoded = DecodedMessage::decode(BasicProperties::default().with_headers(headers), Vec::new());
+        let expected = [Defect::BinaryHeader("binary".into()), Defect::NullHeader("null".into())];
+        assert_eq!(decoded.message.defects, expected);
+        let copy = DecodedMessage::decode(decoded.encode_copy(&decoded.history), Vec::new());
+        assert_eq!(copy.message.defects, expected);
+    }
+
+    #[test]
     fn a_new_message_has_no_headers() {
         let queue = QueueName::new("q").unwrap();
         let properties = encode_new(&Outgoing::to_queue(&queue, "x"), None, Timestamp::now());
@@ -408,7 +438,7 @@ mod tests {
         assert_eq!(again.properties.content_type(), &Some(short("text/plain")));
 
         let queue = QueueName::new("q").unwrap();
-        let death = Death { cause: DeadLetterCause::WorkerLost, reason: "gave up".into() };
+        let death = DeadLetterInfo { cause: DeadLetterCause::WorkerLost, reason: "gave up".into() };
         let letter =
             DecodedMessage::decode(again.encode_dead_letter(&again.history, &death, now), b"body".to_vec())
                 .decode_dead_letter(&queue);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use crawlway_broker::{Broker, QueueName};
+use crawlway_broker::{Broker, QueueAdmin, QueueBackend, QueueName};
 use crawlway_broker_conformance::Harness;
 use crawlway_broker_rabbitmq::RabbitBroker;
 use crawlway_testkit::servers;
@@ -16,7 +16,7 @@ struct RabbitHarness {
 }
 
 impl RabbitHarness {
-    async fn open(&mut self) -> Arc<dyn Broker> {
+    async fn open(&mut self) -> Arc<dyn QueueBackend> {
         let process = Process::start(support::options(&servers::rabbitmq())).await;
         let broker = process.broker.clone();
         self.open.push(process);
@@ -54,25 +54,25 @@ fn all_names(queue: &QueueName) -> impl Iterator<Item = String> {
 
 #[async_trait::async_trait]
 impl Harness for RabbitHarness {
-    async fn fresh(&mut self) -> Arc<dyn Broker> {
+    async fn fresh(&mut self) -> Arc<dyn QueueBackend> {
         self.open().await
     }
 
-    async fn restart(&mut self) -> Arc<dyn Broker> {
+    async fn restart(&mut self) -> Arc<dyn QueueBackend> {
         if let Some(process) = self.open.last() {
             process.broker.close().await.expect("the broker closes");
         }
         self.open().await
     }
 
-    async fn crash(&mut self) -> Arc<dyn Broker> {
+    async fn crash(&mut self) -> Arc<dyn QueueBackend> {
         if let Some(process) = self.open.pop() {
             process.kill();
         }
         self.open().await
     }
 
-    async fn second_handle(&mut self) -> Option<Arc<dyn Broker>> {
+    async fn second_handle(&mut self) -> Option<Arc<dyn QueueBackend>> {
         Some(self.open().await)
     }
 }

@@ -3,8 +3,8 @@
 mod support;
 
 use crawlway_broker::{
-    Broker, BrokerError, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, SettleError, Timestamp,
-    Verdict,
+    Broker, BrokerError, MaxLength, Outgoing, PublishError, QueueAdmin, QueueName, QueueSpec, SettleError,
+    Timestamp, Verdict,
 };
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use crawlway_testkit::{
@@ -81,7 +81,7 @@ async fn restarts_and_kills_of_the_server_lose_nothing() {
             } else {
                 server.kill();
             }
-            server.start_again();
+            server.restart();
             server
         })
         .await
@@ -106,12 +106,12 @@ async fn survives(prefix: &str, fault: impl AsyncFn(&Proxy)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropped_connections_lose_nothing() {
-    survives("dropped", async |proxy| proxy.cut()).await;
+    survives("dropped", async |proxy| proxy.close_all()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reset_connections_lose_nothing() {
-    survives("reset", async |proxy| proxy.reset()).await;
+    survives("reset", async |proxy| proxy.reset_all()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -264,7 +264,7 @@ async fn a_connection_lost_during_a_settle_counts_nothing() {
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!settling.is_finished(), "it is not confirmed");
-    proxy.cut();
+    proxy.close_all();
     proxy.set(Mode::Up);
     let settled = settling.await.expect("the settling task");
     assert!(settled.is_err(), "{settled:?}");
@@ -320,7 +320,7 @@ async fn a_server_short_of_disk_can_be_drained_of_redelivered_messages() {
     drop(broker);
     server = tokio::task::spawn_blocking(move || {
         server.stop();
-        server.start_again_short_of_disk();
+        server.restart_with_disk_alarm();
         server
     })
     .await

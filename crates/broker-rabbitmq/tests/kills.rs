@@ -1,4 +1,4 @@
-//! Kills during republishing: how many copies they leave beside their originals.
+//! Kills during republishing: maximum number of duplicate messages.
 
 mod support;
 

@@ -3,7 +3,7 @@
 mod support;
 
 use crawlway_broker::{
-    Broker, BrokerError, MaxLength, Outgoing, PublishError, QueueSpec, Timestamp, Verdict,
+    Broker, BrokerError, MaxLength, Outgoing, PublishError, QueueAdmin, QueueSpec, Timestamp, Verdict,
 };
 use crawlway_testkit::servers;
 use lapin::types::FieldTable;

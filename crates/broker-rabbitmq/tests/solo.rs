@@ -2,7 +2,10 @@
 
 mod support;
 
-use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter, Delivery, QueueName, Timestamp, Verdict};
+use crawlway_broker::{
+    Broker, DeadLetterCause, DeadLetterFilter, DeadLetters, Delivery, QueueAdmin, QueueName, Timestamp,
+    Verdict,
+};
 use crawlway_broker_rabbitmq::RabbitBroker;
 use crawlway_testkit::servers::{self, RabbitMq};
 use lapin::types::{AMQPValue, FieldTable};
@@ -145,7 +148,7 @@ async fn a_lost_connection_of_a_live_worker_counts_no_loss_in_the_same_process()
     // From the queue itself, and then from `:due`.
     for _ in 0..2 {
         let (solo, _) = start_solo(&server, &worker.broker, &spec.name).await;
-        proxy.cut();
+        proxy.close_all();
         let again = receive_one(&worker.broker, &spec.name).await;
         assert_eq!((again.attempt, again.losses), (solo.attempt, 0), "the worker was never lost");
         no_marker_is_left(&server, &spec.name, "a lost connection").await;

@@ -3,8 +3,8 @@
 mod support;
 
 use crawlway_broker::{
-    Aspect, Broker, BrokerError, DeadLetterFilter, ExchangeName, MaxLength, Outgoing, PublishError,
-    QueueSpec, SettleError, SettleOutcome, TopicPattern, Verdict,
+    Aspect, Broker, BrokerError, DeadLetterFilter, DeadLetters, ExchangeName, MaxLength, Ordering, Outgoing,
+    PublishError, QueueAdmin, QueueSpec, SettleError, SettleOutcome, TopicPattern, Verdict,
 };
 use crawlway_broker_rabbitmq::{ConnectError, Options, RabbitBroker};
 use crawlway_testkit::servers;
@@ -210,7 +210,8 @@ async fn unsupported_specs_are_refused_before_anything_is_declared() {
     let server = servers::rabbitmq();
     let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
     for (spec, aspect) in [
-        (queue("groups").groups(), Aspect::Groups),
+        (queue("groups").ordering(Ordering::PerGroup), Aspect::OrderPerGroup),
+        (queue("fifo").ordering(Ordering::Fifo), Aspect::OrderFifo),
         (queue("long").lease(Duration::from_secs(3600)), Aspect::Lease),
         (
             queue("tight").max_length(MaxLength::Approximate { limit: 5, slack: 1 }),

@@ -1,6 +1,6 @@
 //! Guarantees of a broker: the rows of `docs/guarantees.md` in code.
 
-use crate::MaxLength;
+use crate::{MaxLength, Ordering, OrderingNeeds};
 use std::{fmt, time::Duration};
 
 macro_rules! aspects {
@@ -50,9 +50,9 @@ aspects! {
     /// Topic exchanges route by pattern.
     Topics = "topic routing",
     /// Messages of one group are delivered in order, one at a time.
-    Groups = "message groups",
-    /// First deliveries keep the order of each publisher.
-    Order = "order",
+    OrderPerGroup = "order: per group",
+    /// All messages of a queue are delivered in order, one at a time.
+    OrderFifo = "order: FIFO",
     /// Accepted messages survive a broker restart.
     Restart = "restart durability",
     /// Settled messages are never redelivered.
@@ -119,6 +119,12 @@ impl Guarantees {
         } else {
             MaxLength::Approximate { limit, slack: self.max_length_slack }
         }
+    }
+
+    /// The ordering for a flow: the one it wants if this broker has it, else the one it needs.
+    pub fn ordering(&self, OrderingNeeds { wants, needs }: OrderingNeeds) -> Ordering {
+        let has = |ordering: Ordering| ordering.aspect().is_none_or(|aspect| self.supports(aspect));
+        if has(wants) { wants } else { needs }
     }
 
     /// Whether this aspect is supported, natively or emulated.

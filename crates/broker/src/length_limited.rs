@@ -1,9 +1,9 @@
 //! Maximum queue length for brokers without one, enforced by publishers from the queue depth.
 
 use crate::{
-    Aspect, Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
-    MaxLength, Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError,
-    SettleOutcome, Verdict,
+    Aspect, Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetters, Delivery,
+    Depth, Guarantees, MaxLength, Outgoing, PublishError, QueueAdmin, QueueBackend, QueueName, QueueSpec,
+    Receipt, ReplayOutcome, SettleError, SettleOutcome, Verdict,
 };
 use parking_lot::RwLock;
 use std::{
@@ -28,7 +28,7 @@ pub struct LengthLimited<B> {
     unseen_publishes: Mutex<BTreeMap<QueueName, VecDeque<(Instant, u64)>>>,
 }
 
-impl<B: Broker> LengthLimited<B> {
+impl<B: QueueBackend> LengthLimited<B> {
     /// Number of messages published per depth reading.
     pub const STEP: usize = 10;
 
@@ -145,7 +145,7 @@ fn unseen(sent: &mut VecDeque<(Instant, u64)>, lag: Duration) -> u64 {
 }
 
 #[async_trait::async_trait]
-impl<B: Broker> Broker for LengthLimited<B> {
+impl<B: QueueBackend> Broker for LengthLimited<B> {
     fn guarantees(&self) -> Guarantees {
         self.guarantees.clone()
     }
@@ -169,15 +169,6 @@ impl<B: Broker> Broker for LengthLimited<B> {
             }
         }
         Ok(())
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
-        let mut queues = self.inner.queues().await?;
-        let specs = self.specs.read();
-        for spec in &mut queues {
-            spec.max_length = specs.get(&spec.name).and_then(|declared| declared.max_length);
-        }
-        Ok(queues)
     }
 
     fn reachable(&self) -> Result<(), BrokerError> {
@@ -224,6 +215,22 @@ impl<B: Broker> Broker for LengthLimited<B> {
         self.inner.mark_solo(receipt).await
     }
 
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.inner.close().await
+    }
+}
+
+#[async_trait::async_trait]
+impl<B: QueueBackend> QueueAdmin for LengthLimited<B> {
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        let mut queues = self.inner.queues().await?;
+        let specs = self.specs.read();
+        for spec in &mut queues {
+            spec.max_length = specs.get(&spec.name).and_then(|declared| declared.max_length);
+        }
+        Ok(queues)
+    }
+
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         self.inner.depth(queue).await
     }
@@ -243,7 +250,10 @@ impl<B: Broker> Broker for LengthLimited<B> {
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
         self.inner.resume(queue).await
     }
+}
 
+#[async_trait::async_trait]
+impl<B: QueueBackend> DeadLetters for LengthLimited<B> {
     async fn dead_letters(
         &self,
         queue: &QueueName,
@@ -268,9 +278,5 @@ impl<B: Broker> Broker for LengthLimited<B> {
         filter: &DeadLetterFilter,
     ) -> Result<u64, BrokerError> {
         self.inner.drop_dead_letters(queue, filter).await
-    }
-
-    async fn close(&self) -> Result<(), BrokerError> {
-        self.inner.close().await
     }
 }

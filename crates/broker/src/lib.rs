@@ -1,4 +1,5 @@
-//! The queue contract: the [`Broker`] trait, which the embedded queue, RabbitMQ, Kafka and SQS implement.
+//! The queue contract, which the embedded queue and RabbitMQ implement: [`Broker`] moves messages, [`QueueAdmin`]
+//! manages queues, [`DeadLetters`] manages dead letters. A [`QueueBackend`] is all three.
 //!
 //! `docs/guarantees.md` lists what each backend supports natively, emulates or refuses; [`Broker::guarantees`] is the
 //! same table in code. The conformance suite (crate `crawlway-broker-conformance`) tests every backend against it.
@@ -12,6 +13,7 @@ mod length_limited;
 pub mod limits;
 mod message;
 mod name;
+mod router;
 mod spec;
 mod topic;
 mod verdict;
@@ -26,9 +28,10 @@ pub use depth::{Depth, Rates};
 pub use error::{BrokerError, PublishError, SettleError};
 pub use guarantees::{Aspect, Guarantees, Support};
 pub use length_limited::LengthLimited;
-pub use message::{Delivery, Headers, Message, MessageId, Outgoing, Receipt, Target};
+pub use message::{Defect, Delivery, Headers, Message, MessageId, Outgoing, Receipt, Target};
 pub use name::{ExchangeName, NameError, QueueName};
-pub use spec::{Binding, MaxLength, QueueSpec};
+pub use router::BrokerRouter;
+pub use spec::{Binding, MaxLength, Ordering, OrderingNeeds, QueueSpec};
 pub use topic::{PatternError, TopicPattern};
 pub use verdict::{SettleOutcome, Verdict};
 
@@ -48,9 +51,6 @@ pub trait Broker: Debug + Send + Sync {
     /// Each queue is declared atomically, the batch is not. A spec that this broker cannot honour fails with
     /// [`BrokerError::Refused`] and changes nothing for that queue. Declaring is idempotent.
     async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError>;
-
-    /// Queues declared on this handle, sorted by name.
-    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError>;
 
     /// Whether the connection is up, without I/O: fails fast while the broker is known to be unreachable. `Ok` is
     /// no promise. An in-process broker is always reachable.
@@ -97,11 +97,22 @@ pub trait Broker: Debug + Send + Sync {
     /// a dead letter ([`DeadLetterCause::WorkerLost`]). A lease that ends while the process lives is not counted.
     async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError>;
 
+    /// Closes the broker: finishes accepted writes and releases files and connections. Deliveries in flight are
+    /// redelivered, uncounted where a close can be told from a crash. Every later call fails with `Closed`.
+    async fn close(&self) -> Result<(), BrokerError>;
+}
+
+/// Administration of queues: depth, purge, pause.
+#[async_trait::async_trait]
+pub trait QueueAdmin: Debug + Send + Sync {
+    /// Queues declared on this handle, sorted by name.
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError>;
+
     /// Queue depth: ready, in flight, delayed and dead messages.
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError>;
 
     /// Approximate number of pending messages: all ready ones, and possibly delayed ones. Cheap enough to call before
-    /// each receive, unlike [`depth`](Broker::depth) on some brokers.
+    /// each receive, unlike [`depth`](QueueAdmin::depth) on some brokers.
     async fn pending(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         Ok(self.depth(queue).await?.pending())
     }
@@ -110,12 +121,16 @@ pub trait Broker: Debug + Send + Sync {
     /// letters stay.
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError>;
 
-    /// Pauses deliveries until [`resume`](Broker::resume). Publishing continues. Survives restarts.
+    /// Pauses deliveries until [`resume`](QueueAdmin::resume). Publishing continues. Survives restarts.
     async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError>;
 
     /// Resumes deliveries. Does nothing if the queue is not paused.
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError>;
+}
 
+/// Administration of the dead letters of queues.
+#[async_trait::async_trait]
+pub trait DeadLetters: QueueAdmin {
     /// Lists up to `limit` matching dead letters, oldest first, after the cursor `after`. An unknown cursor gives an
     /// empty page.
     async fn dead_letters(
@@ -140,8 +155,9 @@ pub trait Broker: Debug + Send + Sync {
         queue: &QueueName,
         filter: &DeadLetterFilter,
     ) -> Result<u64, BrokerError>;
-
-    /// Closes the broker: finishes accepted writes and releases files and connections. Deliveries in flight are
-    /// redelivered, uncounted where a close can be told from a crash. Every later call fails with `Closed`.
-    async fn close(&self) -> Result<(), BrokerError>;
 }
+
+/// A complete backend: messages, queues and dead letters. Implemented for whatever implements the three contracts.
+pub trait QueueBackend: Broker + DeadLetters {}
+
+impl<B: Broker + DeadLetters> QueueBackend for B {}

@@ -52,7 +52,8 @@ pub struct Message {
     pub id: MessageId,
     /// Partition key for log-based brokers; carried unchanged by others.
     pub key: Option<String>,
-    /// Rate-limiting group (host, company or platform). Ordered only in queues with groups; carried unchanged in others.
+    /// Rate-limiting group (host, company or platform). Ordered in queues with [`Ordering::PerGroup`](crate::Ordering::PerGroup) only;
+    /// carried unchanged in others.
     pub group: Option<String>,
     /// Headers set by the publisher.
     pub headers: Headers,
@@ -60,6 +61,35 @@ pub struct Message {
     pub body: Bytes,
     /// Time at which the broker accepted it.
     pub published_at: Timestamp,
+    /// Parts of another program's message that could not be carried unchanged. Empty for our own.
+    pub defects: Vec<Defect>,
+}
+
+/// Part of another program's message that the contract cannot represent. The stage decides whether it matters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Defect {
+    /// A header name that occurs more than once. The last value is kept.
+    DuplicateHeader(String),
+    /// A header without a value, carried as empty text.
+    NullHeader(String),
+    /// A header that is not UTF-8, carried with replacement characters.
+    BinaryHeader(String),
+    /// A key that is not UTF-8, carried with replacement characters.
+    BinaryKey,
+    /// A body that is null rather than empty, carried as empty.
+    NullBody,
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Defect::DuplicateHeader(name) => write!(f, "header `{name}` occurs more than once"),
+            Defect::NullHeader(name) => write!(f, "header `{name}` has no value"),
+            Defect::BinaryHeader(name) => write!(f, "header `{name}` is not UTF-8"),
+            Defect::BinaryKey => f.write_str("the key is not UTF-8"),
+            Defect::NullBody => f.write_str("the body is null"),
+        }
+    }
 }
 
 /// Destination of a publish.

@@ -12,7 +12,7 @@ pub struct NameError {
     problem: &'static str,
 }
 
-/// Maximum length in bytes: AMQP's 255 less the suffixes that backends append (`.dead`, `.delay.…`).
+/// Maximum length in bytes: AMQP's 255 less the suffixes that backends append (`.dead`, `:wait:4096000`, `:alone:…`).
 const MAX_NAME: usize = 200;
 /// Maximum number of suggestions in an error.
 const MAX_SUGGESTIONS: usize = 5;

@@ -1,6 +1,6 @@
-//! Queue declarations: prefetch, lease, attempts, maximum length, bindings and groups.
+//! Queue declarations: prefetch, lease, attempts, maximum length, bindings and ordering.
 
-use crate::{BrokerError, ExchangeName, QueueName, Target, TopicPattern};
+use crate::{Aspect, BrokerError, ExchangeName, QueueName, Target, TopicPattern};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -30,9 +30,79 @@ pub struct QueueSpec {
     pub max_length: Option<MaxLength>,
     /// Topic bindings.
     pub bindings: Vec<Binding>,
-    /// Whether messages of one group are delivered in order, one in flight at a time. Every message then needs a
-    /// group. A delayed message blocks its own group only.
-    pub groups: bool,
+    /// Order of delivery.
+    #[serde(rename = "groups", default)]
+    pub ordering: Ordering,
+}
+
+/// Order in which the messages of a queue are delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ordering {
+    /// No order is promised. Any number of messages are in flight.
+    #[default]
+    None,
+    /// Messages of one group are delivered in order, one in flight at a time. Every message needs a group. A delayed
+    /// message blocks its own group only.
+    PerGroup,
+    /// All messages are delivered in order, one in flight at a time. A delayed message blocks the queue.
+    Fifo,
+}
+
+impl Ordering {
+    /// Name in listings: `none`, `per_group` or `fifo`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ordering::None => "none",
+            Ordering::PerGroup => "per_group",
+            Ordering::Fifo => "fifo",
+        }
+    }
+
+    /// The guarantee that a broker must have to hold it.
+    pub fn aspect(self) -> Option<Aspect> {
+        match self {
+            Ordering::None => None,
+            Ordering::PerGroup => Some(Aspect::OrderPerGroup),
+            Ordering::Fifo => Some(Aspect::OrderFifo),
+        }
+    }
+}
+
+/// Stored as the flag `groups`, which earlier releases wrote, or as the text `fifo`.
+impl Serialize for Ordering {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Ordering::None => serializer.serialize_bool(false),
+            Ordering::PerGroup => serializer.serialize_bool(true),
+            Ordering::Fifo => serializer.serialize_str(self.name()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Ordering {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Stored {
+            Groups(bool),
+            Named(String),
+        }
+        match Stored::deserialize(deserializer)? {
+            Stored::Groups(false) => Ok(Ordering::None),
+            Stored::Groups(true) => Ok(Ordering::PerGroup),
+            Stored::Named(name) if name == Ordering::Fifo.name() => Ok(Ordering::Fifo),
+            Stored::Named(name) => Err(serde::de::Error::custom(format!("unknown ordering `{name}`"))),
+        }
+    }
+}
+
+/// Ordering that a flow prefers, and the least that it can work with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OrderingNeeds {
+    /// Ordering to use where the broker has it.
+    pub wants: Ordering,
+    /// Ordering to fall back to. A broker without it refuses the queue.
+    pub needs: Ordering,
 }
 
 /// Maximum length of a queue.
@@ -69,7 +139,7 @@ pub struct Binding {
 
 impl QueueSpec {
     /// A queue with the defaults: prefetch 32, lease 60 s, 5 attempts, 3 solo crashes, no maximum length, no bindings,
-    /// no groups.
+    /// no ordering.
     pub fn new(name: QueueName) -> Self {
         Self {
             name,
@@ -79,7 +149,7 @@ impl QueueSpec {
             max_solo_crashes: default_max_solo_crashes(),
             max_length: None,
             bindings: Vec::new(),
-            groups: false,
+            ordering: Ordering::None,
         }
     }
 
@@ -119,9 +189,9 @@ impl QueueSpec {
         self
     }
 
-    /// Orders messages within their group.
-    pub fn groups(mut self) -> Self {
-        self.groups = true;
+    /// Sets the ordering.
+    pub fn ordering(mut self, ordering: Ordering) -> Self {
+        self.ordering = ordering;
         self
     }
 
@@ -155,5 +225,51 @@ impl QueueSpec {
             return Ok(());
         };
         Err(BrokerError::InvalidSpec { queue: self.name.clone(), problem: problem.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Guarantees, Support};
+
+    #[test]
+    fn a_spec_of_an_earlier_release_is_read() {
+        let spec = QueueSpec::new(QueueName::new("q").unwrap());
+        for (ordering, stored) in [
+            (Ordering::None, serde_json::json!(false)),
+            (Ordering::PerGroup, serde_json::json!(true)),
+            (Ordering::Fifo, serde_json::json!("fifo")),
+        ] {
+            let spec = spec.clone().ordering(ordering);
+            let written = serde_json::to_value(&spec).unwrap();
+            assert_eq!(written["groups"], stored);
+            assert_eq!(serde_json::from_value::<QueueSpec>(written).unwrap(), spec);
+        }
+        let mut unknown = serde_json::to_value(&spec).unwrap();
+        unknown["groups"] = serde_json::json!("random");
+        assert!(serde_json::from_value::<QueueSpec>(unknown).unwrap_err().to_string().contains("`random`"));
+    }
+
+    #[test]
+    fn a_flow_gets_the_ordering_it_wants_or_the_one_it_needs() {
+        fn support(aspect: Aspect) -> Support {
+            match aspect {
+                Aspect::OrderFifo => Support::Refused { why: "" },
+                _ => Support::Native,
+            }
+        }
+        let guarantees = Guarantees {
+            broker: "test",
+            support,
+            max_lateness: Duration::ZERO,
+            depth_lag: Duration::ZERO,
+            max_length_slack: 0,
+            max_message: 0,
+        };
+        let chosen = |wants, needs| guarantees.ordering(OrderingNeeds { wants, needs });
+        assert_eq!(chosen(Ordering::PerGroup, Ordering::None), Ordering::PerGroup);
+        assert_eq!(chosen(Ordering::Fifo, Ordering::None), Ordering::None);
+        assert_eq!(chosen(Ordering::Fifo, Ordering::PerGroup), Ordering::PerGroup);
     }
 }

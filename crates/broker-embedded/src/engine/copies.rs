@@ -13,7 +13,7 @@ use crawlway_broker::{DeadLetterCause, Failure, Timestamp, limits};
 use std::io;
 
 /// Error text for an attempt whose worker was lost.
-pub(super) const LOST: &str = "its worker was lost before it settled this";
+pub(super) const LOST: &str = "its worker was lost before the message was settled";
 
 /// A message to be rewritten.
 #[derive(Debug, Clone, Copy)]

@@ -81,8 +81,8 @@ impl Engine {
         Ok((letters, next))
     }
 
-    /// Number of the next dead letter. Iterations stop below it, so that letters which die again at once cannot keep them
-    /// going.
+    /// Number of the next dead letter. An iteration ends there, so that dead letters added meanwhile, such as those of replayed messages,
+    /// cannot prolong it for ever.
     pub(crate) fn next_dead_letter_number(&self) -> u64 {
         self.state.lock().next_dead_letter
     }

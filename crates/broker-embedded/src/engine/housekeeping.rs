@@ -12,7 +12,8 @@ use std::io;
 
 /// Number of spare files to keep.
 const MAX_SPARES: usize = 2;
-/// Compaction threshold: live records take less than 1/4 of the segment.
+/// Compaction threshold: live records take less than 1/4 of the segment. A segment with an oversized journal is compacted, too; see
+/// [`State::compaction_candidate`].
 const COMPACTION_FACTOR: u64 = 4;
 /// Limits of a compaction batch: bytes copied and entries visited.
 const MAX_COMPACTION_BYTES: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! Storage engine: queues on a write-ahead log, without threads, timers or async, so that tests can drive it step by step.
 //!
 //! Lock order: `log` (append position), `catalog_lock` (changes of the catalog), `state` (everything else). `state` is
-//! never held during a disk sync, except when the groups setting of a queue changes. Writes that must be durable first go
+//! never held during a disk sync, except when the ordering of a queue changes. Writes that must be durable first go
 //! through a [`Request`] to [`Engine::commit`]; everything else is applied immediately.
 
 mod commit;
@@ -108,7 +108,7 @@ impl Engine {
         let state = self.state.lock();
         let catalog = Self::declared(&state, specs)?;
         let mut changed = catalog.queues.iter().zip(&state.queues);
-        if changed.any(|(listed, queue)| listed.spec.groups != queue.spec.groups) {
+        if changed.any(|(listed, queue)| listed.spec.ordering != queue.spec.ordering) {
             // The queue is empty and must stay so until the catalog is saved.
             return self.save(Some(state), catalog);
         }
@@ -126,12 +126,13 @@ impl Engine {
                 Some(number) => {
                     let queue = &state.queues[*number as usize];
                     let occupied = queue.pending() + u64::from(queue.in_flight) + queue.reserved > 0;
-                    if queue.spec.groups != spec.groups && occupied {
+                    if queue.spec.ordering != spec.ordering && occupied {
                         return Err(BrokerError::Mismatch {
                             queue: spec.name.clone(),
                             difference: format!(
-                                "groups is {}, asked for is {}; drain the queue before changing that",
-                                queue.spec.groups, spec.groups
+                                "its ordering is {}, {} was requested; drain the queue before changing that",
+                                queue.spec.ordering.name(),
+                                spec.ordering.name()
                             ),
                         });
                     }

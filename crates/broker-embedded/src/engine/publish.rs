@@ -6,7 +6,7 @@ use super::{
     state::State,
 };
 use crate::record::{Kind, PayloadParts};
-use crawlway_broker::{Outgoing, PublishError, Target, Timestamp, limits};
+use crawlway_broker::{Ordering, Outgoing, PublishError, Target, Timestamp, limits};
 
 /// Routing result of a batch: per message, an error or the number of its records.
 #[derive(Debug)]
@@ -135,10 +135,10 @@ impl State {
 
     fn check_queue(&self, number: u16, message: &Outgoing) -> Result<(), PublishError> {
         let queue = &self.queues[number as usize];
-        if queue.spec.groups && message.group.is_none() {
+        if queue.spec.ordering == Ordering::PerGroup && message.group.is_none() {
             return Err(PublishError::Invalid {
                 id: message.id.to_string(),
-                problem: format!("queue `{}` has message groups; set the message's group", queue.spec.name),
+                problem: format!("queue `{}` is ordered per group; set the message's group", queue.spec.name),
             });
         }
         self.check_room(number)

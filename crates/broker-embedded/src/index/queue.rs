@@ -5,7 +5,7 @@ use super::{
     rate_window::RateWindow,
     slab::{List, MessageState, NONE, Slab, Slot},
 };
-use crawlway_broker::{Depth, QueueSpec, Rates, Timestamp};
+use crawlway_broker::{Depth, Ordering, QueueSpec, Rates, Timestamp};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap, HashMap},
@@ -66,9 +66,15 @@ impl Queue {
         self.pending
     }
 
-    /// Assigns a new message to its group, if the queue has groups. It must be pushed next.
+    /// Assigns a new message to its group, if the queue is ordered. It must be pushed next.
     pub(crate) fn assign_group(&mut self, slab: &mut Slab, slot: Slot, group: Option<&str>) {
-        if let Some(group) = group.filter(|_| self.spec.groups) {
+        let group = match self.spec.ordering {
+            Ordering::None => None,
+            Ordering::PerGroup => group,
+            // One group for all messages.
+            Ordering::Fifo => Some(""),
+        };
+        if let Some(group) = group {
             self.groups.assign_group(slab, slot, group);
         }
     }

@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     /// Payload length of its record.
     pub(crate) payload: u32,
     next: Slot,
-    /// Number of its group within the queue, if the queue has groups.
+    /// Number of its group within the queue, if the queue is ordered.
     pub(crate) group: u32,
     /// Time of publishing, in seconds since the Unix epoch.
     pub(crate) published_second: u32,

@@ -109,7 +109,7 @@ impl Oracle {
         assert!(!expected.dead, "{id} is delivered although it is dead");
         assert!(expected.due <= now, "{id} came early, at {now:?} instead of {:?}", expected.due);
         assert!(delivery.attempt <= max_attempts, "{id} has attempt {}", delivery.attempt);
-        assert!(expected.solo_crashes.0 < MAX_SOLO_CRASHES, "{id} has drained too many processes with it");
+        assert!(expected.solo_crashes.0 < MAX_SOLO_CRASHES, "{id} is delivered after too many solo crashes");
         let (min, max) = expected.attempts;
         assert!(
             (min..=max).contains(&delivery.attempt),
@@ -263,7 +263,7 @@ impl Oracle {
         let innocent = expected.solo_crashes.1 < MAX_SOLO_CRASHES;
         assert!(
             letter.cause != DeadLetterCause::WorkerLost || !innocent,
-            "{id} is innocent, and dead: {letter:?}"
+            "{id} is a dead letter by solo crashes that it did not have: {letter:?}"
         );
     }
 

@@ -10,8 +10,8 @@ use crate::{
     recover::{Recovery, recover},
 };
 use crawlway_broker::{
-    DeadLetterFilter, Outgoing, PublishError, QueueName, QueueSpec, Receipt, SettleError, SettleOutcome,
-    Timestamp, Verdict,
+    DeadLetterFilter, Ordering, Outgoing, PublishError, QueueName, QueueSpec, Receipt, SettleError,
+    SettleOutcome, Timestamp, Verdict,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -162,7 +162,7 @@ fn specs() -> Vec<QueueSpec> {
             .max_solo_crashes(MAX_SOLO_CRASHES)
             .prefetch(1000)
     };
-    vec![spec(QUEUES[0]), spec(QUEUES[1]).groups()]
+    vec![spec(QUEUES[0]), spec(QUEUES[1]).ordering(Ordering::PerGroup)]
 }
 
 impl Simulation {

@@ -1,9 +1,9 @@
 //! Fault injection: the embedded queue with one violation of the contract.
 
 use crawlway_broker::{
-    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
-    MaxLength, Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError,
-    SettleOutcome, Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetters, Delivery, Depth,
+    Guarantees, MaxLength, Ordering, Outgoing, PublishError, QueueAdmin, QueueName, QueueSpec, Receipt,
+    ReplayOutcome, SettleError, SettleOutcome, Verdict,
 };
 use crawlway_broker_embedded::EmbeddedBroker;
 use std::{sync::Arc, time::Duration};
@@ -14,7 +14,7 @@ pub(crate) enum Fault {
     Nothing,
     LosesAHeader,
     LosesOneInTen,
-    ReversesOrder,
+    IgnoresOrdering,
     IgnoresPrefetch,
     AcceptsFencedVerdicts,
     ForgetsSettlesInAnOutage,
@@ -80,6 +80,7 @@ impl Broker for Faulty {
         for spec in &mut queues {
             match (self.fault, spec.max_length) {
                 (Fault::IgnoresPrefetch, _) => spec.prefetch = 1_000,
+                (Fault::IgnoresOrdering, _) => spec.ordering = Ordering::None,
                 (Fault::LimitIsOneTooHigh, Some(MaxLength::Exact(limit))) => {
                     spec.max_length = Some(MaxLength::Exact(limit + 1));
                 }
@@ -87,10 +88,6 @@ impl Broker for Faulty {
             }
         }
         self.inner.declare(&queues).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
-        self.inner.queues().await
     }
 
     async fn publish(&self, mut batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
@@ -115,9 +112,6 @@ impl Broker for Faulty {
         wait: Duration,
     ) -> Result<Vec<Delivery>, BrokerError> {
         let mut got = self.inner.receive(queue, max, wait).await?;
-        if self.fault == Fault::ReversesOrder {
-            got.reverse();
-        }
         for delivery in &mut got {
             match self.fault {
                 Fault::LosesAHeader => drop(delivery.message.headers.pop_last()),
@@ -145,6 +139,17 @@ impl Broker for Faulty {
         self.inner.mark_solo(receipt).await
     }
 
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.inner.close().await
+    }
+}
+
+#[async_trait::async_trait]
+impl QueueAdmin for Faulty {
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        self.inner.queues().await
+    }
+
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         let depth = self.inner.depth(queue).await?;
         Ok(if self.fault == Fault::DepthIsConstant { Depth::default() } else { depth })
@@ -161,7 +166,10 @@ impl Broker for Faulty {
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
         self.inner.resume(queue).await
     }
+}
 
+#[async_trait::async_trait]
+impl DeadLetters for Faulty {
     async fn dead_letters(
         &self,
         queue: &QueueName,
@@ -190,9 +198,5 @@ impl Broker for Faulty {
         filter: &DeadLetterFilter,
     ) -> Result<u64, BrokerError> {
         self.inner.drop_dead_letters(queue, filter).await
-    }
-
-    async fn close(&self) -> Result<(), BrokerError> {
-        self.inner.close().await
     }
 }

@@ -3,8 +3,8 @@
 use crate::faulty::{Fault, Faulty};
 use crate::support::EmbeddedHarness;
 use crawlway_broker::{
-    Aspect, Broker, Guarantees, LengthLimited, MaxLength, Outgoing, PublishError, QueueName, QueueSpec,
-    Support,
+    Aspect, Broker, Guarantees, LengthLimited, MaxLength, Outgoing, PublishError, QueueAdmin, QueueBackend,
+    QueueName, QueueSpec, Support,
 };
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{sync::Arc, time::Duration};
@@ -41,7 +41,7 @@ fn open(limit: u64) -> (TempDir, Arc<EmbeddedBroker>, QueueSpec) {
 }
 
 /// Publishes a batch; returns how many were accepted before the first rejection, and in total.
-async fn publish(broker: &dyn Broker, spec: &QueueSpec, count: usize) -> (usize, usize) {
+async fn publish(broker: &dyn QueueBackend, spec: &QueueSpec, count: usize) -> (usize, usize) {
     let outcomes = broker.publish(vec![Outgoing::to_queue(&spec.name, "a"); count]).await;
     for outcome in &outcomes {
         let known = matches!(outcome, Ok(()) | Err(PublishError::QueueFull { .. }));

@@ -1,7 +1,8 @@
-//! Proof of the conformance suite: each injected fault fails the cases about it, and `LengthLimited` passes all cases.
+//! Proof of the conformance suite: each injected fault fails the cases about it, and `LengthLimited` and `BrokerRouter` pass all cases.
 
 mod faulty;
 mod length_limited;
+mod router;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -32,7 +33,8 @@ fn assert_detected(fault: Fault, module: &str, case: &str) {
 detects! {
     a_header_is_lost, LosesAHeader: content::every_field_arrives, content::every_header_arrives;
     a_message_in_ten_is_lost, LosesOneInTen: load::nothing_is_lost_or_repeated;
-    the_order_is_reversed, ReversesOrder: delivery::the_order_of_one_publisher_is_kept;
+    the_ordering_is_ignored, IgnoresOrdering:
+        groups::a_fifo_queue_delivers_one_at_a_time_in_order, groups::a_head_that_waits_holds_up_its_group_alone;
     prefetch_is_ignored, IgnoresPrefetch: delivery::prefetch_bounds_what_is_unsettled;
     fenced_verdicts_are_accepted, AcceptsFencedVerdicts:
         leases::late_verdicts_extends_and_solo_marks_are_fenced,

@@ -1,6 +1,6 @@
 //! Harness of the embedded queue for the conformance suite, with a manual clock.
 
-use crawlway_broker::{Broker, Timestamp};
+use crawlway_broker::{QueueBackend, Timestamp};
 use crawlway_broker_conformance::Harness;
 use crawlway_broker_embedded::{Clock, EmbeddedBroker, ManualClock, Options};
 use std::{
@@ -13,14 +13,14 @@ use std::{
 use tempfile::TempDir;
 
 /// Wraps the opened queue for the suite.
-type Wrap = Box<dyn Fn(EmbeddedBroker) -> Arc<dyn Broker> + Send>;
+type Wrap = Box<dyn Fn(EmbeddedBroker) -> Arc<dyn QueueBackend> + Send>;
 
 pub(crate) struct EmbeddedHarness {
     clock: Arc<ManualClock>,
     folder: TempDir,
     /// Number of the current folder: each crash continues in a copy.
     generation: u32,
-    broker: Option<Arc<dyn Broker>>,
+    broker: Option<Arc<dyn QueueBackend>>,
     wrap: Wrap,
     deadline: Duration,
 }
@@ -28,7 +28,7 @@ pub(crate) struct EmbeddedHarness {
 impl EmbeddedHarness {
     pub(crate) fn new(
         deadline: Duration,
-        wrap: impl Fn(EmbeddedBroker) -> Arc<dyn Broker> + Send + 'static,
+        wrap: impl Fn(EmbeddedBroker) -> Arc<dyn QueueBackend> + Send + 'static,
     ) -> Self {
         Self {
             clock: ManualClock::at(Timestamp::now()),
@@ -44,7 +44,7 @@ impl EmbeddedHarness {
         self.folder.path().join(self.generation.to_string())
     }
 
-    fn open(&mut self) -> Arc<dyn Broker> {
+    fn open(&mut self) -> Arc<dyn QueueBackend> {
         let options = Options { clock: Clock::Manual(self.clock.clone()), ..Options::default() };
         let broker = EmbeddedBroker::open(&self.directory(), options).expect("the directory opens");
         let broker = (self.wrap)(broker);
@@ -66,11 +66,11 @@ fn copy_snapshot(from: &Path, to: &Path) -> bool {
 
 #[async_trait::async_trait]
 impl Harness for EmbeddedHarness {
-    async fn fresh(&mut self) -> Arc<dyn Broker> {
+    async fn fresh(&mut self) -> Arc<dyn QueueBackend> {
         self.open()
     }
 
-    async fn restart(&mut self) -> Arc<dyn Broker> {
+    async fn restart(&mut self) -> Arc<dyn QueueBackend> {
         if let Some(broker) = self.broker.take() {
             broker.close().await.expect("the broker closes");
         }
@@ -78,7 +78,7 @@ impl Harness for EmbeddedHarness {
     }
 
     /// Continues with a copy of the files at this moment, as after a kill.
-    async fn crash(&mut self) -> Arc<dyn Broker> {
+    async fn crash(&mut self) -> Arc<dyn QueueBackend> {
         let before = self.directory();
         loop {
             self.generation += 1;

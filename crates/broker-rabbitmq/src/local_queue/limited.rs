@@ -92,7 +92,7 @@ impl LocalQueue {
         let _ = tokio::time::timeout(UNSUBSCRIBE_TIMEOUT, self.wait_until(holds)).await;
     }
 
-    /// Whether a limited queue should be polled now, beside the one message that an unoccupied consumer may deliver.
+    /// Whether a limited queue should be polled now, in addition to the one message that an unoccupied consumer may deliver.
     pub(crate) fn wants_main(&self, consumer_is_free: bool) -> bool {
         let state = self.state();
         if !state.is_limited() || state.is_blocked() || state.republishing > 0 {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub(crate) enum Source {
     /// The queue itself.
     Main,
-    /// The `:due` queue beside it.
+    /// Its auxiliary queue `:due`.
     Due,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn options(server: &RabbitMq) -> Options {
 
 /// A TCP proxy before the server, and options that go through it.
 pub(crate) async fn proxied(server: &RabbitMq) -> (Proxy, Options) {
-    let proxy = Proxy::before(format!("{}:{}", server.host, server.port)).await;
+    let proxy = Proxy::in_front_of(format!("{}:{}", server.host, server.port)).await;
     let port = proxy.address().port();
     (proxy, Options { port, ..options(server) })
 }
