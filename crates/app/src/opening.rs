@@ -1,11 +1,11 @@
 //! Opening of the stores and the broker: once, or with retries where servers may start in any order. Readiness lists what is
 //! missing meanwhile.
 
-use crate::{config::Config, open, worker::Runs};
+use crate::{config::Config, open, worker::Roles};
 use anyhow::Context;
-use crawlway_broker::{Broker, BrokerError};
+use crawlway_broker::{BrokerError, QueueBackend};
 use crawlway_clock::Backoff;
-use crawlway_flow::Stop;
+use crawlway_flow::Shutdown;
 use crawlway_gateway::{Probe, Readiness};
 use crawlway_lock::DirectoryLock;
 use crawlway_store::{PageIndex, RateLimiter, RateLimiterError, SeenUrls, StoreError, UrlRecords};
@@ -19,7 +19,7 @@ pub(crate) struct Opening<'a> {
     /// Readiness, updated with each failure and success.
     pub(crate) readiness: &'a Readiness,
     /// Stop that ends the retries; without it a missing dependency is an error.
-    pub(crate) until: Option<&'a Stop>,
+    pub(crate) until: Option<&'a Shutdown>,
 }
 
 /// A stop was requested before everything was open.
@@ -114,7 +114,7 @@ pub(crate) struct Stores {
 /// Opens the stores that these stages need, all at the same time, so that readiness lists every missing server.
 pub(crate) async fn stores(
     config: &Config,
-    runs: Runs,
+    runs: Roles,
     with_index: bool,
     opening: &Opening<'_>,
 ) -> anyhow::Result<Stores> {
@@ -133,10 +133,12 @@ pub(crate) async fn stores(
         for name in names {
             opened(name, records.probe(config));
         }
-        let rate_limiter = match runs.asks_the_gate() {
+        let rate_limiter = match runs.uses_rate_limiter() {
             true => {
                 opening
-                    .open_one("gate", async || open::rate_limiter_with_records(config, &records).await)
+                    .open_one("rate_limiter", async || {
+                        open::rate_limiter_with_records(config, &records).await
+                    })
                     .await?
             }
             false => None,
@@ -145,7 +147,7 @@ pub(crate) async fn stores(
     };
     // Stores that no stage of this process uses are not opened.
     let seen = async {
-        let seen = match runs.asks_seen() {
+        let seen = match runs.uses_seen_urls() {
             true => opening.open_one("seen", async || open::shared_seen(config, within).await).await?,
             false => None,
         };
@@ -155,18 +157,22 @@ pub(crate) async fn stores(
         anyhow::Ok(seen)
     };
     let urls = async {
-        match runs.has_inventory() {
+        match runs.uses_inventory() {
             true => shared_urls(config, opening).await,
             false => anyhow::Ok(None),
         }
     };
     let rate_limiter = async {
-        let rate_limiter = match runs.asks_the_gate() {
-            true => opening.open_one("gate", async || open::own_rate_limiter(config, within).await).await?,
+        let rate_limiter = match runs.uses_rate_limiter() {
+            true => {
+                opening
+                    .open_one("rate_limiter", async || open::own_rate_limiter(config, within).await)
+                    .await?
+            }
             false => Some(open::idle_rate_limiter(config)?),
         };
         if let Some(rate_limiter) = &rate_limiter {
-            opened("gate", open::rate_limiter_probe(rate_limiter.clone()));
+            opened("rate_limiter", open::rate_limiter_probe(rate_limiter.clone()));
         }
         anyhow::Ok(rate_limiter)
     };
@@ -213,7 +219,7 @@ pub(crate) async fn shared_urls(
 
 /// Declares queues as soon as the broker is available.
 pub(crate) async fn declare(
-    broker: &Arc<dyn Broker>,
+    broker: &Arc<dyn QueueBackend>,
     queues: &[crawlway_broker::QueueSpec],
     opening: &Opening<'_>,
 ) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 
 use crate::output::warn;
 use crawlway_clock::{Backoff, Timestamp};
-use crawlway_flow::Stop;
+use crawlway_flow::Shutdown;
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
@@ -55,7 +55,7 @@ impl Restarts {
     }
 
     /// Waits for the back-off, then marks this process as running.
-    pub(crate) async fn wait(&self, stop: &Stop) {
+    pub(crate) async fn wait(&self, stop: &Shutdown) {
         let now = Timestamp::now();
         let before = read(&self.path);
         let state = before.at_start(now);

@@ -4,7 +4,7 @@
 
 use crate::config::RetentionSettings;
 use crawlway_clock::Clock;
-use crawlway_flow::Stop;
+use crawlway_flow::Shutdown;
 use crawlway_store::{CrawlId, Frontier, SeenUrls, StoreError, Trails, frontier::Crawl};
 use std::{
     sync::Arc,
@@ -38,7 +38,7 @@ struct Deleted {
 
 impl Retention {
     /// Runs hourly until a stop is requested.
-    pub(crate) async fn run(self, stop: Stop) {
+    pub(crate) async fn run(self, stop: Shutdown) {
         let mut delay = FIRST_DELAY;
         loop {
             tokio::select! {

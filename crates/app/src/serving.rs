@@ -7,14 +7,14 @@ use crate::{
     worker::{POLL_INTERVAL, Worker, worker_name},
 };
 use anyhow::{Context, bail};
-use crawlway_broker::Broker;
+use crawlway_broker::QueueBackend;
 use crawlway_clock::Clock;
-use crawlway_fetch::Allowed;
-use crawlway_flow::Stop;
-use crawlway_flows::search::WithFrontier;
+use crawlway_fetch::AllowedRange;
+use crawlway_flow::Shutdown;
+use crawlway_flows::search::QueuesWithFrontier;
 use crawlway_gateway::{
-    CrawlDefaults, Inventory, Limits, Listening, Parts, Readiness, Switch, health_router, inventory_router,
-    router, starting, starting_health_router,
+    ConnectionLimits, CrawlDefaults, GatewayContext, InventoryService, Listener, Readiness, RouterSwitch,
+    health_router, inventory_router, router, starting_health_router, starting_router,
 };
 use crawlway_store::UrlRecords;
 use std::{net::SocketAddr, sync::Arc};
@@ -23,8 +23,8 @@ use tokio::task::JoinHandle;
 /// Running gateway. Once complete, its address is in `gateway.json` until this is dropped.
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
-    pub(crate) inventory: Inventory,
-    switch: Switch,
+    pub(crate) inventory: InventoryService,
+    switch: RouterSwitch,
     server: JoinHandle<()>,
     presence: Option<Presence>,
 }
@@ -32,11 +32,11 @@ pub(crate) struct Serving {
 impl Serving {
     /// Serves the stores of the worker until a stop is requested.
     pub(crate) fn start(
-        listening: Listening,
+        listening: Listener,
         worker: &Worker,
         config: &Config,
-        allow: Vec<Allowed>,
-        stop: &Stop,
+        allow: Vec<AllowedRange>,
+        stop: &Shutdown,
     ) -> anyhow::Result<Self> {
         let mut serving = Self::begin(listening, &worker.broker, config, allow, &worker.readiness, stop)?;
         serving.complete(worker, config, stop)?;
@@ -45,19 +45,19 @@ impl Serving {
 
     /// Serves health and the flow `inventory` while other stores are still missing.
     pub(crate) fn begin(
-        listening: Listening,
-        broker: &Arc<dyn Broker>,
+        listening: Listener,
+        broker: &Arc<dyn QueueBackend>,
         config: &Config,
-        allow: Vec<Allowed>,
+        allow: Vec<AllowedRange>,
         readiness: &Readiness,
-        stop: &Stop,
+        stop: &Shutdown,
     ) -> anyhow::Result<Self> {
         let address = listening.address();
         let options = config.inventory.options(config.fetch.guard(&allow)?);
-        let inventory = Inventory::new(broker.clone(), options, Clock::System, stop.clone());
+        let inventory = InventoryService::new(broker.clone(), options, Clock::System, stop.clone());
         let options = config.gateway.options(address);
-        let switch = Switch::new(starting(inventory.clone(), readiness.clone(), options));
-        let limits = Limits { drain: config.search.drain(), ..Limits::default() };
+        let switch = RouterSwitch::new(starting_router(inventory.clone(), readiness.clone(), options));
+        let limits = ConnectionLimits { drain: config.search.drain(), ..ConnectionLimits::default() };
         let router = switch.clone().into_router();
         let (serve, pending) = (listening.serve(router, limits, stop.clone()), inventory.clone());
         let server = tokio::spawn(async move {
@@ -68,12 +68,17 @@ impl Serving {
     }
 
     /// Serves all routes from now on, with the stores of the worker.
-    pub(crate) fn complete(&mut self, worker: &Worker, config: &Config, stop: &Stop) -> anyhow::Result<()> {
-        self.inventory.queue_is_declared();
-        self.inventory.read_from(worker.urls.clone());
+    pub(crate) fn complete(
+        &mut self,
+        worker: &Worker,
+        config: &Config,
+        stop: &Shutdown,
+    ) -> anyhow::Result<()> {
+        self.inventory.start_accepting();
+        self.inventory.set_records(worker.urls.clone());
         worker.readiness.started(worker.failure_check());
-        let parts = parts(worker, self.inventory.clone(), config, stop);
-        self.switch.set(router(parts, config.gateway.options(self.address)));
+        let context = gateway_context(worker, self.inventory.clone(), config, stop);
+        self.switch.set(router(context, config.gateway.options(self.address)));
         self.presence = Some(presence::announce(&config.data_dir, self.address)?);
         Ok(())
     }
@@ -85,8 +90,8 @@ impl Serving {
         readiness: &Readiness,
         config: &Config,
     ) {
-        self.inventory.queue_is_declared();
-        self.inventory.read_from(urls);
+        self.inventory.start_accepting();
+        self.inventory.set_records(urls);
         // No stages that could fail.
         readiness.started(|| None);
         let options = config.gateway.options(self.address);
@@ -104,7 +109,7 @@ impl Serving {
     }
 
     /// Waits for the end of the graceful shutdown. A failed stage is an error.
-    pub(crate) async fn until_the_end(mut self, worker: &Worker, stop: &Stop) -> anyhow::Result<()> {
+    pub(crate) async fn until_the_end(mut self, worker: &Worker, stop: &Shutdown) -> anyhow::Result<()> {
         loop {
             tokio::select! {
                 ended = &mut self.server => return ended.context("the gateway panicked"),
@@ -122,29 +127,34 @@ impl Serving {
 /// Endpoint for health and metrics of a process without a gateway.
 pub(crate) struct Health {
     address: SocketAddr,
-    switch: Switch,
+    switch: RouterSwitch,
     server: JoinHandle<()>,
 }
 
 impl Health {
     /// Serves until a stop is requested, also while dependencies are missing.
-    pub(crate) fn begin(listening: Listening, config: &Config, readiness: &Readiness, stop: &Stop) -> Self {
+    pub(crate) fn begin(
+        listening: Listener,
+        config: &Config,
+        readiness: &Readiness,
+        stop: &Shutdown,
+    ) -> Self {
         let address = listening.address();
         let options = config.gateway.options(address);
-        let switch = Switch::new(starting_health_router(readiness.clone(), options));
+        let switch = RouterSwitch::new(starting_health_router(readiness.clone(), options));
         let router = switch.clone().into_router();
-        let server = tokio::spawn(listening.serve(router, Limits::default(), stop.clone()));
+        let server = tokio::spawn(listening.serve(router, ConnectionLimits::default(), stop.clone()));
         Self { address, switch, server }
     }
 
     /// Includes the stages from now on.
-    pub(crate) fn complete(&self, worker: &Worker, config: &Config, stop: &Stop) -> anyhow::Result<()> {
+    pub(crate) fn complete(&self, worker: &Worker, config: &Config, stop: &Shutdown) -> anyhow::Result<()> {
         worker.readiness.started(worker.failure_check());
         let options = config.inventory.options(config.fetch.guard(&[])?);
         // For its metrics only; no URLs are accepted here.
-        let inventory = Inventory::new(worker.broker.clone(), options, Clock::System, stop.clone());
-        let parts = parts(worker, inventory, config, stop);
-        self.switch.set(health_router(&parts, config.gateway.options(self.address)));
+        let inventory = InventoryService::new(worker.broker.clone(), options, Clock::System, stop.clone());
+        let context = gateway_context(worker, inventory, config, stop);
+        self.switch.set(health_router(&context, config.gateway.options(self.address)));
         Ok(())
     }
 
@@ -159,9 +169,14 @@ impl Health {
     }
 }
 
-fn parts(worker: &Worker, inventory: Inventory, config: &Config, stop: &Stop) -> Parts {
-    Parts {
-        broker: Arc::new(WithFrontier::new(worker.broker.clone(), worker.records.frontier.clone())),
+fn gateway_context(
+    worker: &Worker,
+    inventory: InventoryService,
+    config: &Config,
+    stop: &Shutdown,
+) -> GatewayContext {
+    GatewayContext {
+        queues: Arc::new(QueuesWithFrontier::new(worker.broker.clone(), worker.records.frontier.clone())),
         frontier: worker.records.frontier.clone(),
         seen: worker.seen.clone(),
         rate_limiter: worker.rate_limiter.clone(),

@@ -9,13 +9,13 @@ use crate::{
     retention::{Retention, matching_crawls},
 };
 use anyhow::{Context, bail};
-use crawlway_broker::{Broker, QueueSpec};
+use crawlway_broker::{QueueBackend, QueueSpec};
 use crawlway_clock::{Clock, Timestamp, watch_for_suspensions};
-use crawlway_fetch::{Allowed, Fetcher, Request, resolve::Resolve};
-use crawlway_flow::{Exclusive, Flow, ItemsOf, Parts, Ran, Stop, close_trails_of_the_lost};
+use crawlway_fetch::{AllowedRange, Fetcher, Request, resolve::Resolve};
+use crawlway_flow::{Flow, FlowExit, FlowServices, Shutdown, SoloLock, StageQueue, close_lost_trails};
 use crawlway_flows::{
     inventory::{self, Inventory},
-    search::{self, Export, PagesInto, Search, Stages, Stores, WithFrontier},
+    search::{self, Export, PageSink, QueuesWithFrontier, Search, Stages, Stores},
 };
 use crawlway_gateway::{Readiness, StageMeter};
 use crawlway_lock::DirectoryLock;
@@ -41,7 +41,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Parts of the service that run in this process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Runs {
+pub(crate) struct Roles {
     /// Stages of the flow `search`.
     pub(crate) search: Stages,
     /// Worker of the flow `inventory`.
@@ -50,24 +50,24 @@ pub(crate) struct Runs {
     pub(crate) gateway: bool,
 }
 
-impl Runs {
+impl Roles {
     /// Whether this process uses the seen-URL store.
-    pub(crate) fn asks_seen(self) -> bool {
+    pub(crate) fn uses_seen_urls(self) -> bool {
         self.search.crawl || self.gateway
     }
 
     /// Whether this process uses the rate limiter.
-    pub(crate) fn asks_the_gate(self) -> bool {
-        self.search.crawl || self.has_inventory()
+    pub(crate) fn uses_rate_limiter(self) -> bool {
+        self.search.crawl || self.uses_inventory()
     }
 
     /// Whether this process uses the search index.
-    pub(crate) fn asks_the_index(self) -> bool {
+    pub(crate) fn uses_index(self) -> bool {
         self.search.crawl || self.search.index || self.gateway
     }
 
     /// Whether this process fetches or accepts URLs of the flow `inventory`.
-    pub(crate) fn has_inventory(self) -> bool {
+    pub(crate) fn uses_inventory(self) -> bool {
         self.inventory || self.gateway
     }
 
@@ -84,7 +84,7 @@ impl Runs {
 
 /// Stores, broker and running stages of a process.
 pub(crate) struct Worker {
-    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) broker: Arc<dyn QueueBackend>,
     pub(crate) records: open::Records,
     pub(crate) seen: Arc<dyn SeenUrls>,
     /// Records of the flow `inventory`.
@@ -104,7 +104,7 @@ pub(crate) struct Worker {
     retention: JoinHandle<()>,
     /// Set when a stage fails; the other stages then stop as after a stop request.
     failed: Arc<AtomicBool>,
-    stop: Stop,
+    stop: Shutdown,
     /// Other crawls, paused while this process runs.
     paused_crawls: Vec<CrawlId>,
     /// Crash-loop detection, if this process alone runs items on the data directory.
@@ -117,7 +117,7 @@ pub(crate) struct Worker {
 #[derive(Debug)]
 pub(crate) struct FetchOverrides {
     /// Further private addresses that the SSRF protection allows.
-    pub(crate) allow: Vec<Allowed>,
+    pub(crate) allow: Vec<AllowedRange>,
     /// Whether robots.txt is obeyed.
     pub(crate) robots: bool,
     /// DNS resolver, if not the system's.
@@ -144,9 +144,9 @@ impl Worker {
     pub(crate) async fn start(
         config: &Config,
         overrides: FetchOverrides,
-        runs: Runs,
+        runs: Roles,
         only: Option<&CrawlId>,
-        stop: Stop,
+        stop: Shutdown,
     ) -> anyhow::Result<Self> {
         Self::start_into(None, config, overrides, runs, only, stop).await
     }
@@ -156,9 +156,9 @@ impl Worker {
         file: Option<Arc<Export>>,
         config: &Config,
         overrides: FetchOverrides,
-        runs: Runs,
+        runs: Roles,
         only: Option<&CrawlId>,
-        stop: Stop,
+        stop: Shutdown,
     ) -> anyhow::Result<Self> {
         let broker = open::broker(config).await?;
         let readiness = Readiness::starting(open::needs(config, runs), stop.clone());
@@ -168,11 +168,11 @@ impl Worker {
 
     /// Like [`start`](Self::start), as soon as all servers are available; none if a stop was requested meanwhile.
     pub(crate) async fn start_when_available(
-        broker: Arc<dyn Broker>,
+        broker: Arc<dyn QueueBackend>,
         config: &Config,
-        runs: Runs,
+        runs: Roles,
         readiness: &Readiness,
-        stop: Stop,
+        stop: Shutdown,
     ) -> anyhow::Result<Option<Self>> {
         let opening = Opening { readiness, until: Some(&stop) };
         let start = async || {
@@ -185,18 +185,18 @@ impl Worker {
 
     #[allow(clippy::too_many_arguments, reason = "private, and called in this file only")]
     async fn start_on(
-        broker: Arc<dyn Broker>,
+        broker: Arc<dyn QueueBackend>,
         file: Option<Arc<Export>>,
         config: &Config,
         overrides: FetchOverrides,
-        runs: Runs,
+        runs: Roles,
         only: Option<&CrawlId>,
         opening: &Opening<'_>,
-        stop: Stop,
+        stop: Shutdown,
     ) -> anyhow::Result<Self> {
         let queue = open::pages_queue(config);
         let mut declared = vec![queue.clone()];
-        if runs.has_inventory() {
+        if runs.uses_inventory() {
             let urls = open::url_queue(config, &*broker);
             declared.extend([inventory::waiting_queue(&urls), urls]);
         }
@@ -210,14 +210,14 @@ impl Worker {
         let is_exclusive = lock.is_some() || !config.broker.is_shared();
         let restarts = (has_stages && is_exclusive).then(|| Arc::new(Restarts::new(&config.data_dir)));
         watch_for_suspensions();
-        search::name_crawls(&*records.frontier).await?;
+        search::migrate_crawl_names(&*records.frontier).await?;
         let paused_crawls = match only {
             Some(only) => pause_others(&*records.frontier, only).await?,
             None => Vec::new(),
         };
         let pages = match (file, &index) {
-            (Some(file), _) => Some(PagesInto::File(file)),
-            (None, index) => index.clone().map(PagesInto::Index),
+            (Some(file), _) => Some(PageSink::File(file)),
+            (None, index) => index.clone().map(PageSink::Index),
         };
         let mut setup = config.fetch.setup(rate_limiter.clone(), &overrides.allow)?;
         if let Some(resolver) = overrides.resolver {
@@ -225,9 +225,9 @@ impl Worker {
         }
         // A placeholder: each item sets its own URL.
         let any = "http://localhost/".parse().context("a URL")?;
-        let request = Request { robots: overrides.robots, ..config.fetch.request(any)? };
+        let request = Request { obey_robots: overrides.robots, ..config.fetch.request(any)? };
         // Otherwise a concurrency above the limit of idle connections would reconnect all the time.
-        setup.keep.per_host = setup.keep.per_host.max(request.pace.concurrency as usize);
+        setup.pool_limits.per_host = setup.pool_limits.per_host.max(request.rate_limit.concurrency as usize);
         let fetcher = Arc::new(Fetcher::new(setup)?);
         if broker.depth(&queue.name).await?.paused {
             warn(&format!(
@@ -235,11 +235,11 @@ impl Worker {
                 queue.name
             ));
         }
-        let mut queues = search::items().to_vec();
-        if runs.has_inventory() {
-            queues.extend(inventory::items());
+        let mut queues = search::stage_queues().to_vec();
+        if runs.uses_inventory() {
+            queues.extend(inventory::stage_queues());
         }
-        let of_urls = runs.has_inventory().then(|| urls.clone());
+        let of_urls = runs.uses_inventory().then(|| urls.clone());
         let closing = close_trails(&broker, &records, of_urls.clone(), queues.clone());
         if !config.broker.is_shared() {
             closing.await?;
@@ -261,14 +261,15 @@ impl Worker {
                 }
             });
         }
-        let exclusive = Exclusive::default();
-        let parts = |flow| Parts {
+        let exclusive = SoloLock::default();
+        let parts = |flow| FlowServices {
             flow,
             broker: broker.clone(),
+            queues: broker.clone(),
             trails: records.trails.clone(),
             clock: Clock::System,
             worker: worker_name(),
-            exclusive: exclusive.clone(),
+            solo_lock: exclusive.clone(),
         };
         let stores = Stores { frontier: records.frontier.clone(), seen: seen.clone(), pages };
         let settings = config.search.settings(request.clone());
@@ -310,11 +311,11 @@ impl Worker {
             let fetching = async {
                 match fetching {
                     Some(flow) => flow.run().await,
-                    None => Ran::ToTheEnd,
+                    None => FlowExit::Graceful,
                 }
             };
             let ran = tokio::join!(search.run(), fetching);
-            if ran != (Ran::ToTheEnd, Ran::ToTheEnd) {
+            if ran != (FlowExit::Graceful, FlowExit::Graceful) {
                 set_failed.store(true, Ordering::Relaxed);
             }
             // A process without stages runs until the stop.
@@ -368,7 +369,7 @@ impl Worker {
     }
 
     /// Waits for the stop. A failed stage is an error.
-    pub(crate) async fn until_the_end(&self, stop: &Stop) -> anyhow::Result<()> {
+    pub(crate) async fn until_the_end(&self, stop: &Shutdown) -> anyhow::Result<()> {
         loop {
             tokio::select! {
                 _ = stop.requested() => return Ok(()),
@@ -428,24 +429,24 @@ const CLOSE_TRAILS_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Closes the trails of dead letters whose workers were lost, and the inventory records of such URLs.
 fn close_trails(
-    broker: &Arc<dyn Broker>,
+    broker: &Arc<dyn QueueBackend>,
     records: &open::Records,
     urls: Option<Arc<dyn UrlRecords>>,
-    queues: Vec<ItemsOf>,
+    queues: Vec<StageQueue>,
 ) -> impl Future<Output = anyhow::Result<()>> + Send + 'static {
-    let broker = WithFrontier::new(broker.clone(), records.frontier.clone());
+    let broker = QueuesWithFrontier::new(broker.clone(), records.frontier.clone());
     let trails = records.trails.clone();
     async move {
-        close_trails_of_the_lost(&broker, &*trails, &Clock::System, &worker_name(), &queues).await?;
+        close_lost_trails(&broker, &*trails, &Clock::System, &worker_name(), &queues).await?;
         if let Some(urls) = urls {
-            inventory::fail_records_of_the_lost(&broker, &*urls, Timestamp::now()).await?;
+            inventory::fail_lost_records(&broker, &*urls, Timestamp::now()).await?;
         }
         Ok(())
     }
 }
 
 fn meters(flow: &'static str, of: &Flow) -> Vec<StageMeter> {
-    of.meters().into_iter().map(|(stage, meter)| StageMeter { flow, stage, meter }).collect()
+    of.metrics().into_iter().map(|(stage, meter)| StageMeter { flow, stage, meter }).collect()
 }
 
 /// Pauses all running crawls but one, and returns their ids.
@@ -461,8 +462,8 @@ async fn pause_others(frontier: &dyn Frontier, only: &CrawlId) -> anyhow::Result
 
 /// Stop that SIGTERM, SIGHUP and Ctrl-C request. The second signal returns items in flight to their queues instead of finishing
 /// them; the third ends the process like a crash.
-pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
-    let stop = Stop::default();
+pub(crate) fn stop_on_signals() -> anyhow::Result<Shutdown> {
+    let stop = Shutdown::default();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
@@ -478,7 +479,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
         next().await;
         requested.request();
         next().await;
-        requested.request_at_once();
+        requested.request_immediate();
         next().await;
         process::exit(130);
     });

@@ -21,7 +21,7 @@ use votes::Votes;
 
 /// Tokens per shingle.
 ///
-/// Chosen by measurement. The first columns are the share of edits after which the value is still [`near`], on the texts of
+/// Chosen by measurement. The first columns are the share of edits after which the value is still [near](is_near_duplicate), on the texts of
 /// the extraction benchmark (100 texts of 152 to 1,060 tokens, and 19 *short* ones of 60 to 151): one word, one word near the
 /// end (a view counter), three in a row (a date), eight in a row. *Least* is the minimum distance of two of the 119 texts. The
 /// last two columns are false positives on generated pages of 120 to 520 tokens: the share of pairs of one template that are
@@ -41,14 +41,15 @@ use votes::Votes;
 /// | words and pairs, each by 1 + log2 of how often | 0.87 | 0.86 | 0.65 | 0.34 | 0.70 | 0.35 | 14 | 0.023 | 0.014 |
 ///
 /// No variant is better at both. Variants that tolerate more edits weigh the words more than their order, and take different
-/// pages of few words for near-duplicates. That is the worse error: a page taken for another is lost, an undetected
-/// near-duplicate is only stored twice. Single words also reduce the distance between all texts of a language: 31.6 bits on
+/// pages of few words for near-duplicates. That is the worse error: a page taken for another is hidden in search results, an
+/// undetected near-duplicate is only listed twice. Single words also reduce the distance between all texts of a language: 31.6 bits on
 /// average between English texts with pairs, 29.0 with words up to twice, 22.5 with all words. A gain of
 /// some points on short texts would need a sort or a table of words, at 0.6 of the speed. Threes only lose tolerance.
 pub const SHINGLE: usize = 2;
 
-/// Maximum Hamming distance of near-duplicates.
-pub const NEAR: u32 = 3;
+/// Maximum Hamming distance of near-duplicates. Searches have the same value as `MAX_DISTANCE` in `crates/store/src/pages/near_duplicates.rs`,
+/// since that crate does not depend on this one: change both.
+pub const MAX_NEAR_DISTANCE: u32 = 3;
 
 /// SimHash of `text`.
 #[must_use]
@@ -88,10 +89,10 @@ pub fn distance(a: u64, b: u64) -> u32 {
     (a ^ b).count_ones()
 }
 
-/// Whether two values differ in at most [`NEAR`] bits.
+/// Whether two values differ in at most [`MAX_NEAR_DISTANCE`] bits.
 #[must_use]
-pub fn near(a: u64, b: u64) -> bool {
-    distance(a, b) <= NEAR
+pub fn is_near_duplicate(a: u64, b: u64) -> bool {
+    distance(a, b) <= MAX_NEAR_DISTANCE
 }
 
 fn shingle_hash(tokens: &[u64]) -> u64 {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use crawlway_content::simhash::{distance, from_signed, near, simhash, to_signed};
+use crawlway_content::simhash::{distance, from_signed, is_near_duplicate, simhash, to_signed};
 
 #[test]
 fn values_never_change() {
@@ -34,8 +34,8 @@ fn signed_form_keeps_all_bits() {
 
 #[test]
 fn near_is_at_most_three_bits() {
-    assert!(near(0b111, 0));
-    assert!(!near(0b1111, 0));
+    assert!(is_near_duplicate(0b111, 0));
+    assert!(!is_near_duplicate(0b1111, 0));
     assert_eq!(distance(u64::MAX, 0), 64);
 }
 
@@ -65,7 +65,7 @@ fn a_small_edit_is_near_and_another_text_far() {
         let before = simhash(&original.join(" "));
         let mut edited = original.clone();
         edited[300] = "changed".to_owned();
-        near_edits += u32::from(near(before, simhash(&edited.join(" "))));
+        near_edits += u32::from(is_near_duplicate(before, simhash(&edited.join(" "))));
         let other = simhash(&text(seed + 1000, 600).join(" "));
         assert!(distance(before, other) > 10, "seed {seed}: {}", distance(before, other));
     }
@@ -96,7 +96,10 @@ fn pages_of_one_template_with_a_third_of_data_are_not_near() {
             let pages: Vec<u64> = (0..10).map(|number| simhash(&page(number))).collect();
             for (index, a) in pages.iter().enumerate() {
                 for b in &pages[..index] {
-                    assert!(!near(*a, *b), "two pages of template {template} are near, of {values} values");
+                    assert!(
+                        !is_near_duplicate(*a, *b),
+                        "two pages of template {template} are near, of {values} values"
+                    );
                 }
             }
         }

@@ -19,7 +19,7 @@ async fn main() -> std::io::Result<()> {
     let hosts: Vec<String> = server.web().hosts().map(|host| format!("--host {host}")).collect();
     eprintln!(
         "{} {} --allow 127.0.0.0/8:{}",
-        server.web().truth().start.join(" "),
+        server.web().ground_truth().start.join(" "),
         hosts.join(" "),
         server.web().port()
     );

@@ -1,7 +1,7 @@
 //! Draft of a web that a plan fills: hosts, pages, and the ground truth.
 
 use crate::{
-    ground_truth::{Duplicate, Indexed, Truth, Why},
+    ground_truth::{Duplicate, ExpectedPage, GroundTruth, NotIndexed},
     html::Html,
     plan::Naming,
     response::{Fault, PageResponse, Resource},
@@ -33,7 +33,7 @@ pub(crate) struct Draft {
     naming: Naming,
     port: u16,
     pub(crate) hosts: Vec<Host>,
-    pub(crate) truth: Truth,
+    pub(crate) truth: GroundTruth,
 }
 
 /// Place of a page: the number of its host, and its path and query.
@@ -62,7 +62,7 @@ impl Place {
 
 impl Draft {
     pub(crate) fn new(naming: Naming, port: u16) -> Self {
-        Self { naming, port, hosts: Vec::new(), truth: Truth::default() }
+        Self { naming, port, hosts: Vec::new(), truth: GroundTruth::default() }
     }
 
     /// Adds a host, and returns its number. The name counts with [`Naming::Names`] only.
@@ -112,12 +112,12 @@ impl Draft {
         word: Option<String>,
         duplicate: Option<Duplicate>,
     ) {
-        let indexed = Indexed { title: title.to_owned(), word, duplicate };
+        let indexed = ExpectedPage { title: title.to_owned(), word, duplicate };
         self.truth.indexed.insert(self.url(place), indexed);
     }
 
     /// Expects a place not to be indexed.
-    pub(crate) fn deny(&mut self, place: &Place, why: Why) {
+    pub(crate) fn deny(&mut self, place: &Place, why: NotIndexed) {
         self.truth.not_indexed.insert(self.url(place), why);
     }
 
@@ -125,7 +125,7 @@ impl Draft {
     pub(crate) fn alias(&mut self, place: &Place, html: Html, canonical: &Place) {
         let to = self.url(canonical);
         self.put(place, PageResponse::html(html.canonical(&to).render()));
-        self.deny(place, Why::Canonical(to));
+        self.deny(place, NotIndexed::Canonical(to));
     }
 
     /// Adds a redirect chain; the last place is a page.
@@ -134,14 +134,14 @@ impl Draft {
         for step in places.windows(2) {
             let next = self.url(&step[1]);
             self.put(&step[0], PageResponse::redirect(status, &next));
-            self.deny(&step[0], Why::Redirect(last.clone()));
+            self.deny(&step[0], NotIndexed::Redirect(last.clone()));
         }
     }
 
     /// Adds a place with a permanent error status.
     pub(crate) fn status(&mut self, place: &Place, status: StatusCode) {
         self.put(place, PageResponse::status(status));
-        self.deny(place, Why::Status(status.as_u16()));
+        self.deny(place, NotIndexed::Status(status.as_u16()));
     }
 
     /// Adds a place that always fails.
@@ -152,7 +152,7 @@ impl Draft {
             Fault::Reset => StatusCode::INTERNAL_SERVER_ERROR,
         };
         self.put_with(place, PageResponse::status(status), Some((fault, u32::MAX)));
-        self.deny(place, Why::Fails);
+        self.deny(place, NotIndexed::Fails);
         let url = self.url(place);
         self.truth.dead.insert(url);
     }

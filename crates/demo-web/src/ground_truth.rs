@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 ///
 /// All URLs are absolute and normalised: lower-case host, no fragment, no dot segments, minimal escapes in upper case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Truth {
+pub struct GroundTruth {
     /// Seed URLs.
     pub start: Vec<String>,
     /// Pages that must be in the index, each exactly once.
-    pub indexed: BTreeMap<String, Indexed>,
+    pub indexed: BTreeMap<String, ExpectedPage>,
     /// URLs that may be requested and must not be in the index, with the reason.
-    pub not_indexed: BTreeMap<String, Why>,
+    pub not_indexed: BTreeMap<String, NotIndexed>,
     /// URLs that always fail and must end as dead letters.
     pub dead: BTreeSet<String>,
     /// URLs that robots.txt disallows.
@@ -30,7 +30,7 @@ pub struct Truth {
 
 /// Page that must be in the index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Indexed {
+pub struct ExpectedPage {
     /// Title, unique except for duplicates.
     pub title: String,
     /// Word of its text, unique except for duplicates; `None` in the demo web.
@@ -62,7 +62,7 @@ impl Duplicate {
 /// Reason why a URL is not in the index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum NotIndexed {
     /// `noindex` in `<meta>` or a header.
     Noindex,
     /// Another canonical URL.
@@ -75,7 +75,7 @@ pub enum Why {
     Status(u16),
     /// Not HTML.
     NotHtml,
-    /// Permanent failure; see [`Truth::dead`].
+    /// Permanent failure; see [`GroundTruth::dead`].
     Fails,
 }
 
@@ -96,28 +96,28 @@ pub struct Differences {
     /// In the index, but not expected.
     pub unexpected: Vec<String>,
     /// In the index more than once.
-    pub twice: Vec<String>,
+    pub duplicated: Vec<String>,
 }
 
 impl Differences {
     /// Whether there are no differences.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.unexpected.is_empty() && self.twice.is_empty()
+        self.missing.is_empty() && self.unexpected.is_empty() && self.duplicated.is_empty()
     }
 }
 
-impl Truth {
+impl GroundTruth {
     /// Compares the URLs of all documents of an index with the ground truth.
     pub fn compare(&self, indexed: impl IntoIterator<Item = String>, duplicates: Duplicates) -> Differences {
         let mut differences = Differences::default();
         let mut seen: HashSet<String> = HashSet::new();
         for url in indexed {
             if seen.contains(&url) {
-                differences.twice.push(url);
+                differences.duplicated.push(url);
                 continue;
             }
-            if !self.indexed.contains_key(&url) && !self.is_endless(&url) {
+            if !self.indexed.contains_key(&url) && !self.is_trap(&url) {
                 differences.unexpected.push(url.clone());
             }
             seen.insert(url);
@@ -138,7 +138,7 @@ impl Truth {
 
     /// Whether a URL belongs to a crawler trap.
     #[must_use]
-    pub fn is_endless(&self, url: &str) -> bool {
+    pub fn is_trap(&self, url: &str) -> bool {
         self.endless.iter().any(|start| url.starts_with(start.as_str()))
     }
 
@@ -149,13 +149,13 @@ impl Truth {
 
     /// URLs that must never be requested: disallowed ones, those with `nofollow` links only, and forms that are not
     /// normalised.
-    pub fn untouched(&self) -> impl Iterator<Item = &str> {
+    pub fn never_requested(&self) -> impl Iterator<Item = &str> {
         let spellings = self.spellings.keys().filter(|spelling| !spelling.contains('#'));
         self.forbidden.iter().chain(&self.unfollowed).chain(spellings).map(String::as_str)
     }
 }
 
-fn family<'a>(url: &'a str, page: &'a Indexed) -> &'a str {
+fn family<'a>(url: &'a str, page: &'a ExpectedPage) -> &'a str {
     page.duplicate.as_ref().map_or(url, Duplicate::of)
 }
 
@@ -163,9 +163,9 @@ fn family<'a>(url: &'a str, page: &'a Indexed) -> &'a str {
 mod tests {
     use super::*;
 
-    fn truth() -> Truth {
-        let page = |duplicate| Indexed { title: String::new(), word: None, duplicate };
-        Truth {
+    fn truth() -> GroundTruth {
+        let page = |duplicate| ExpectedPage { title: String::new(), word: None, duplicate };
+        GroundTruth {
             indexed: [
                 ("a".to_owned(), page(None)),
                 ("b".to_owned(), page(Some(Duplicate::Near("a".to_owned())))),
@@ -173,7 +173,7 @@ mod tests {
             ]
             .into(),
             endless: vec!["trap/".to_owned()],
-            ..Truth::default()
+            ..GroundTruth::default()
         }
     }
 
@@ -192,6 +192,6 @@ mod tests {
         assert_eq!(compare(&["a", "c"], Duplicates::Kept).missing, ["b"]);
         assert_eq!(compare(&["c"], Duplicates::Folded).missing, ["a", "b"]);
         assert_eq!(compare(&["a", "b", "c", "d"], Duplicates::Kept).unexpected, ["d"]);
-        assert_eq!(compare(&["a", "b", "c", "c"], Duplicates::Kept).twice, ["c"]);
+        assert_eq!(compare(&["a", "b", "c", "c"], Duplicates::Kept).duplicated, ["c"]);
     }
 }

@@ -91,13 +91,13 @@ impl Overrides {
     /// Creates a new version of a page.
     pub(crate) fn rewrite(&self, web: &Web, url: &str) -> Option<PageChange> {
         let (host, path) = web.locate(url)?;
-        let before = self.changed(host, path).or_else(|| web.answer(url))?;
+        let before = self.changed(host, path).or_else(|| web.response(url))?;
         if before.status != StatusCode::OK {
             return None;
         }
         let version = 1 + self.versions.fetch_add(1, Ordering::Relaxed);
         let word = format!("zv{version:05}y");
-        let own_word = web.truth().indexed.get(url).and_then(|page| page.word.as_deref());
+        let own_word = web.ground_truth().indexed.get(url).and_then(|page| page.word.as_deref());
         let body = rewritten(&before.body, own_word, &word, version);
         let etag = format!("\"{:016x}\"", fingerprint(&body));
         let now = SystemTime::now() + Duration::from_secs(version);

@@ -1,7 +1,7 @@
 //! HTTP/1.1 server of a web with keep-alive, on all addresses of the web.
 
 use crate::{
-    log::{Log, Visit},
+    access_log::{AccessLog, AccessLogEntry},
     overrides::{Failure, Overrides, PageChange},
     response::{Fault, PageResponse},
     socket::{ResetFlag, Socket},
@@ -47,14 +47,19 @@ pub struct Server {
 struct Shared {
     web: Web,
     overrides: Overrides,
-    log: Option<Log>,
+    log: Option<AccessLog>,
     latency: Duration,
     began: Instant,
     open: Vec<AtomicU32>,
 }
 
 impl Server {
-    pub(crate) fn start(web: Web, listeners: Vec<TcpListener>, log: Option<Log>, latency: Duration) -> Self {
+    pub(crate) fn start(
+        web: Web,
+        listeners: Vec<TcpListener>,
+        log: Option<AccessLog>,
+        latency: Duration,
+    ) -> Self {
         let open = web.hosts.iter().map(|_| AtomicU32::new(0)).collect();
         let overrides = Overrides::new(web.hosts.len());
         let shared = Arc::new(Shared { web, overrides, log, latency, began: Instant::now(), open });
@@ -78,7 +83,7 @@ impl Server {
 
     /// Access log; `None` if it is disabled.
     #[must_use]
-    pub fn log(&self) -> Option<&Log> {
+    pub fn log(&self) -> Option<&AccessLog> {
         self.shared.log.as_ref()
     }
 
@@ -299,7 +304,7 @@ impl Drop for OpenRequest<'_> {
         }
         let (Some(log), Some(log_start)) = (&self.shared.log, self.log_start.take()) else { return };
         let since = |moment: Instant| moment.duration_since(self.shared.began).as_micros() as u64;
-        log.push(Visit {
+        log.push(AccessLogEntry {
             host: log_start.host,
             path: log_start.path,
             status: self.status,

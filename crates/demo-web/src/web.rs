@@ -1,9 +1,9 @@
 //! Web in memory: its pages, the ground truth, and the builder of its server.
 
 use crate::{
+    access_log::AccessLog,
     draft::{Draft, Host, address, origin},
-    ground_truth::Truth,
-    log::Log,
+    ground_truth::GroundTruth,
     path,
     plan::{Naming, Plan},
     plans,
@@ -28,7 +28,7 @@ pub struct Web {
     pub(crate) hosts: Vec<Host>,
     by_name: HashMap<String, usize>,
     port: u16,
-    truth: Truth,
+    truth: GroundTruth,
 }
 
 /// Builder of a web and its server.
@@ -56,7 +56,7 @@ impl Web {
 
     /// Expected result of a correct crawler.
     #[must_use]
-    pub fn truth(&self) -> &Truth {
+    pub fn ground_truth(&self) -> &GroundTruth {
         &self.truth
     }
 
@@ -81,7 +81,7 @@ impl Web {
 
     /// Response of a URL after its faults; `None` if it always fails or does not exist.
     #[must_use]
-    pub fn answer(&self, url: &str) -> Option<PageResponse> {
+    pub fn response(&self, url: &str) -> Option<PageResponse> {
         let (host, path) = self.locate(url)?;
         match self.find(host, path)? {
             Lookup::Stored(resource) if resource.fails_always() => None,
@@ -161,8 +161,8 @@ impl Builder {
     pub async fn serve(self) -> io::Result<Server> {
         let log = match (self.logged, &self.log_file) {
             (false, _) => None,
-            (true, None) => Some(Log::in_memory()),
-            (true, Some(path)) => Some(Log::with_file(path)?),
+            (true, None) => Some(AccessLog::in_memory()),
+            (true, Some(path)) => Some(AccessLog::with_file(path)?),
         };
         let addresses: Vec<IpAddr> = match self.plan.naming {
             Naming::Names => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],

@@ -1,6 +1,6 @@
 //! Block detection: rate limiting, overload, and bot challenges instead of a page.
 
-use crate::error::Code;
+use crate::error::FetchCode;
 use http::{HeaderMap, StatusCode, header};
 
 /// Signatures of bot challenges: scripts, forms and titles of the common protection services.
@@ -25,19 +25,19 @@ const CHALLENGE_SIGNATURES: [&str; 14] = [
 const MAX_CHALLENGE_BYTES: usize = 64 << 10;
 
 /// Code of the block, if the response is one.
-pub(crate) fn detect(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Code> {
+pub(crate) fn detect(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<FetchCode> {
     if headers.get("cf-mitigated").is_some_and(|value| value == "challenge") {
-        return Some(Code::BlockedChallenge);
+        return Some(FetchCode::BlockedChallenge);
     }
     match status {
-        StatusCode::TOO_MANY_REQUESTS => Some(Code::Blocked429),
+        StatusCode::TOO_MANY_REQUESTS => Some(FetchCode::Blocked429),
         StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED if is_challenge(headers, body) => {
-            Some(Code::BlockedChallenge)
+            Some(FetchCode::BlockedChallenge)
         }
-        StatusCode::SERVICE_UNAVAILABLE if is_challenge(headers, body) => Some(Code::BlockedChallenge),
-        StatusCode::SERVICE_UNAVAILABLE => Some(Code::Blocked503),
+        StatusCode::SERVICE_UNAVAILABLE if is_challenge(headers, body) => Some(FetchCode::BlockedChallenge),
+        StatusCode::SERVICE_UNAVAILABLE => Some(FetchCode::Blocked503),
         status if status.is_success() && body.len() < 8 << 10 && has_challenge_title(body) => {
-            Some(Code::BlockedChallenge)
+            Some(FetchCode::BlockedChallenge)
         }
         _ => None,
     }
@@ -64,18 +64,18 @@ fn has_challenge_title(body: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn detected(status: u16, body: &str) -> Option<Code> {
+    fn detected(status: u16, body: &str) -> Option<FetchCode> {
         detect(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes())
     }
 
     #[test]
     fn blocks_are_detected() {
         assert_eq!(detected(200, "<title>News</title> about a captcha"), None);
-        assert_eq!(detected(200, "<html><title>Just a moment...</title>"), Some(Code::BlockedChallenge));
+        assert_eq!(detected(200, "<html><title>Just a moment...</title>"), Some(FetchCode::BlockedChallenge));
         assert_eq!(detected(403, "<p>members only</p>"), None);
-        assert_eq!(detected(403, "<div class=g-recaptcha>"), Some(Code::BlockedChallenge));
-        assert_eq!(detected(429, ""), Some(Code::Blocked429));
-        assert_eq!(detected(503, "down"), Some(Code::Blocked503));
+        assert_eq!(detected(403, "<div class=g-recaptcha>"), Some(FetchCode::BlockedChallenge));
+        assert_eq!(detected(429, ""), Some(FetchCode::Blocked429));
+        assert_eq!(detected(503, "down"), Some(FetchCode::Blocked503));
         assert_eq!(detected(404, "<div class=g-recaptcha>"), None);
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::{
     client::Oversize,
-    error::{Code, HopError},
+    error::{FetchCode, HopError},
     flood::{FloodLimit, FrameCounter},
     limits::Limits,
-    memory::{MemoryError, Share},
+    memory::{MemoryError, MemoryReservation},
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -23,10 +23,11 @@ pub(crate) async fn read(
     limits: &Limits,
     oversize: Oversize,
     flood_limit: &FloodLimit,
-    share: &mut Share,
+    share: &mut MemoryReservation,
 ) -> Result<(Bytes, bool), HopError> {
     let limit = limits.body_bytes;
-    let too_large = |size: String| HopError::new(Code::BodyTooLarge, format!("{size}, the limit is {limit}"));
+    let too_large =
+        |size: String| HopError::new(FetchCode::BodyTooLarge, format!("{size}, the limit is {limit}"));
     let announced = headers
         .get(http::header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -97,11 +98,11 @@ fn read_error(error: &hyper::Error, read: usize, announced: Option<u64>) -> HopE
     let short = announced.is_some_and(|length| (read as u64) < length);
     let code = match source.map(io::Error::kind) {
         // Malformed chunks.
-        Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => Code::HttpProtocol,
-        Some(io::ErrorKind::UnexpectedEof) => Code::HttpLength,
-        _ if short || error.is_incomplete_message() => Code::HttpLength,
-        _ if error.is_parse() => Code::HttpProtocol,
-        _ => Code::Reset,
+        Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => FetchCode::HttpProtocol,
+        Some(io::ErrorKind::UnexpectedEof) => FetchCode::HttpLength,
+        _ if short || error.is_incomplete_message() => FetchCode::HttpLength,
+        _ if error.is_parse() => FetchCode::HttpProtocol,
+        _ => FetchCode::Reset,
     };
     let expected = announced.map_or_else(String::new, |length| format!(" of {length}"));
     let cause = source.map_or_else(|| error.to_string(), io::Error::to_string);
@@ -109,14 +110,14 @@ fn read_error(error: &hyper::Error, read: usize, announced: Option<u64>) -> HopE
 }
 
 /// Grows the page's part of the memory budget to this size.
-async fn reserve(share: &mut Share, bytes: usize) -> Result<(), HopError> {
-    share.cover(bytes).await.map_err(|error| match error {
+async fn reserve(share: &mut MemoryReservation, bytes: usize) -> Result<(), HopError> {
+    share.grow_to(bytes).await.map_err(|error| match error {
         MemoryError::PageTooLarge => HopError::new(
-            Code::BodyTooLarge,
-            format!("{bytes} bytes of memory needed, the limit of a page is {}", share.page_most()),
+            FetchCode::BodyTooLarge,
+            format!("{bytes} bytes of memory needed, the limit of a page is {}", share.max_page_bytes()),
         ),
         MemoryError::Exhausted => {
-            HopError::new(Code::MemoryWait, format!("the memory budget has no {bytes} bytes left"))
+            HopError::new(FetchCode::MemoryWait, format!("the memory budget has no {bytes} bytes left"))
         }
     })
 }
@@ -127,19 +128,19 @@ pub(crate) async fn decode(
     headers: &HeaderMap,
     limits: &Limits,
     oversize: Oversize,
-    share: &mut Share,
+    share: &mut MemoryReservation,
 ) -> Result<Bytes, HopError> {
     let mut encodings = Vec::new();
     for value in headers.get_all(http::header::CONTENT_ENCODING) {
         let value = value
             .to_str()
-            .map_err(|_| HopError::new(Code::BodyEncoding, "the Content-Encoding is not ASCII"))?;
+            .map_err(|_| HopError::new(FetchCode::BodyEncoding, "the Content-Encoding is not ASCII"))?;
         encodings.extend(value.split(',').map(|name| name.trim().to_ascii_lowercase()));
     }
     encodings.retain(|name| !name.is_empty() && name != "identity");
     if encodings.len() > MAX_ENCODINGS {
         return Err(HopError::new(
-            Code::BodyEncoding,
+            FetchCode::BodyEncoding,
             format!("{} nested content encodings, the limit is {MAX_ENCODINGS}", encodings.len()),
         ));
     }
@@ -153,7 +154,7 @@ pub(crate) async fn decode(
     }
     if body.len() > limits.decoded_bytes {
         return Err(HopError::new(
-            Code::BodyTooLarge,
+            FetchCode::BodyTooLarge,
             format!("{} bytes, the limit is {}", body.len(), limits.decoded_bytes),
         ));
     }
@@ -165,7 +166,7 @@ async fn decompress(
     body: Bytes,
     limit: usize,
     oversize: Oversize,
-    share: &mut Share,
+    share: &mut MemoryReservation,
 ) -> Result<Bytes, HopError> {
     let raw = body.len();
     let input = Cursor::new(body.clone());
@@ -175,7 +176,7 @@ async fn decompress(
             // The standard means zlib; some servers send raw deflate.
             let zlib = Box::new(flate2::bufread::ZlibDecoder::new(input));
             match decompress_up_to(zlib, raw, encoding, limit, oversize, share).await {
-                Err(error) if error.code == Code::BodyEncoding => {
+                Err(error) if error.code == FetchCode::BodyEncoding => {
                     Box::new(flate2::bufread::DeflateDecoder::new(Cursor::new(body)))
                 }
                 other => return other,
@@ -190,14 +191,17 @@ async fn decompress(
             Box::new(decoder)
         }
         other => {
-            return Err(HopError::new(Code::BodyEncoding, format!("unknown content encoding `{other}`")));
+            return Err(HopError::new(
+                FetchCode::BodyEncoding,
+                format!("unknown content encoding `{other}`"),
+            ));
         }
     };
     decompress_up_to(decoder, raw, encoding, limit, oversize, share).await
 }
 
 fn encoding_error(encoding: &str, error: &io::Error) -> HopError {
-    HopError::new(Code::BodyEncoding, format!("the body is not valid {encoding}: {error}"))
+    HopError::new(FetchCode::BodyEncoding, format!("the body is not valid {encoding}: {error}"))
 }
 
 type Decoder = Box<dyn Read + Send>;
@@ -214,7 +218,7 @@ async fn decompress_up_to(
     encoding: &str,
     limit: usize,
     oversize: Oversize,
-    share: &mut Share,
+    share: &mut MemoryReservation,
 ) -> Result<Bytes, HopError> {
     reserve(share, raw + FIRST_STEP.min(limit)).await?;
     let mut decoded = Vec::new();
@@ -230,7 +234,7 @@ async fn decompress_up_to(
             (decoder, decoded, more)
         });
         (decoder, decoded, more) =
-            stepping.await.map_err(|error| HopError::new(Code::BodyEncoding, error.to_string()))?;
+            stepping.await.map_err(|error| HopError::new(FetchCode::BodyEncoding, error.to_string()))?;
     }
     if let Err(error) = more
         && (oversize == Oversize::Reject || decoded.is_empty())
@@ -242,7 +246,7 @@ async fn decompress_up_to(
     }
     if decoded.len() > limit {
         return Err(HopError::new(
-            Code::BodyBomb,
+            FetchCode::BodyBomb,
             format!("the body decompresses to more than {limit} bytes"),
         ));
     }
@@ -261,7 +265,7 @@ fn step(decoder: &mut Decoder, decoded: &mut Vec<u8>, max: usize) -> io::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Memory;
+    use crate::memory::MemoryBudget;
     use http::{HeaderValue, header};
     use std::{
         io::Write,
@@ -281,7 +285,7 @@ mod tests {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         let limits = Limits::default();
         for (size, is_blocking_task) in [(100 << 10, false), (30 << 20, true)] {
-            let (body, mut share) = (gzip(size), Memory::default().share());
+            let (body, mut share) = (gzip(size), MemoryBudget::default().reserve());
             let mut decoding = pin!(decode(body, &headers, &limits, Oversize::Reject, &mut share));
             let first = decoding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert_eq!(first.is_pending(), is_blocking_task, "{size} bytes");

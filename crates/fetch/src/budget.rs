@@ -1,6 +1,6 @@
 //! Time budget of a fetch, shared by all its requests, those for robots.txt included. The wait for permits does not count.
 
-use crate::error::{Code, HopError};
+use crate::error::{FetchCode, HopError};
 use crawlway_clock::was_suspended_since;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -31,7 +31,7 @@ impl TimeBudget {
         let (total, spent, began) = (self.total, self.spent, std::time::Instant::now());
         let done = self.wait(request).await.unwrap_or_else(|| {
             let detail = format!("not complete within {total:?}, robots.txt included");
-            Err(HopError::new(Code::TimeoutTotal, detail))
+            Err(HopError::new(FetchCode::TimeoutTotal, detail))
         });
         done.map_err(|error| {
             if self.suspensions == MAX_SUSPENSIONS || !was_suspended_since(began) {
@@ -50,7 +50,7 @@ impl TimeBudget {
         done.ok()
     }
 
-    /// Whether at least half of the budget is left. With less, a timeout is blamed on the hosts before, not on this one.
+    /// Whether at least half of the budget is left. With less, a timeout is not counted as a failure of this host, since earlier hops have used up the time.
     pub(crate) fn is_half_left(&self) -> bool {
         self.spent <= self.total / 2
     }

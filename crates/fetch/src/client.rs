@@ -4,18 +4,18 @@ use crate::{
     blocks, body,
     budget::TimeBudget,
     connect::{Connected, Connector, Origin, Sender},
-    error::{Code, FetchError, HopError},
+    error::{FetchCode, FetchError, HopError},
     exchange::{ExchangeError, send, send_error},
-    guard::Guard,
+    guard::SsrfGuard,
     host_delays::{HostDelay, HostDelays},
     limits::Limits,
-    memory::{Memory, Share},
+    memory::{MemoryBudget, MemoryReservation},
     origins::LiveOrigins,
     outcomes::OutcomeCounters,
     permit::acquire,
-    pool::{Keep, Pool},
+    pool::{Pool, PoolLimits},
     redirects::RedirectChain,
-    request::{Fetched, Request, Timing, retry_after},
+    request::{FetchResponse, Request, Timing, retry_after},
     request_log::RequestLine,
     resolve::{DnsResolver, Resolve},
     robots::Robots,
@@ -40,34 +40,34 @@ use tokio::time::timeout;
 
 /// Configuration of a [`Fetcher`].
 #[derive(Debug)]
-pub struct Setup {
+pub struct FetcherConfig {
     /// Rate limiter of all groups.
     pub rate_limiter: Arc<dyn RateLimiter>,
     /// SSRF guard: the addresses that may be dialled.
-    pub guard: Guard,
+    pub ssrf_guard: SsrfGuard,
     /// DNS resolver.
     pub resolver: Arc<dyn Resolve>,
     /// Root certificates in PEM, in addition to the Mozilla roots.
     pub extra_roots: Vec<Vec<u8>>,
     /// Limits of the connection pool.
-    pub keep: Keep,
+    pub pool_limits: PoolLimits,
     /// Clock for the expiry of robots.txt files and the wait for permits.
     pub clock: Clock,
     /// Memory budget of all responses together.
-    pub memory: Memory,
+    pub memory: MemoryBudget,
 }
 
-impl Setup {
+impl FetcherConfig {
     /// Defaults: public addresses only, the system's name servers, the Mozilla root certificates.
     pub fn new(rate_limiter: Arc<dyn RateLimiter>) -> Self {
         Self {
             rate_limiter,
-            guard: Guard::default(),
+            ssrf_guard: SsrfGuard::default(),
             resolver: Arc::new(DnsResolver::new()),
             extra_roots: Vec::new(),
-            keep: Keep::default(),
+            pool_limits: PoolLimits::default(),
             clock: Clock::System,
-            memory: Memory::default(),
+            memory: MemoryBudget::default(),
         }
     }
 }
@@ -83,7 +83,7 @@ pub struct Fetcher {
     delays: HostDelays,
     live_origins: LiveOrigins,
     clock: Clock,
-    memory: Memory,
+    memory: MemoryBudget,
 }
 
 /// Error of a fetch, or of the callback before its first request.
@@ -104,11 +104,11 @@ pub(crate) struct HopResponse {
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    pub(crate) sent_bytes: usize,
+    pub(crate) wire_bytes: usize,
     pub(crate) address: SocketAddr,
     pub(crate) timing: Timing,
     /// Memory reserved for the body.
-    pub(crate) share: Share,
+    pub(crate) share: MemoryReservation,
 }
 
 /// Treatment of a body that exceeds its limit.
@@ -120,16 +120,16 @@ pub(crate) enum Oversize {
 
 impl Fetcher {
     /// Fails for root certificates that cannot be read.
-    pub fn new(setup: Setup) -> Result<Self, tls::RootError> {
+    pub fn new(setup: FetcherConfig) -> Result<Self, crawlway_tls::RootError> {
         let connector = Connector {
             resolver: setup.resolver,
-            guard: setup.guard,
+            guard: setup.ssrf_guard,
             tls: Arc::new(tls::config(&setup.extra_roots)?),
         };
         Ok(Self {
             rate_limiter: setup.rate_limiter,
             connector,
-            pool: Pool::new(setup.keep),
+            pool: Pool::new(setup.pool_limits),
             robots: RobotsCache::default(),
             outcomes: OutcomeCounters::default(),
             delays: HostDelays::default(),
@@ -150,13 +150,13 @@ impl Fetcher {
     }
 
     /// Hosts that get no request before some time, ordered by that time.
-    pub fn waits(&self) -> Vec<HostDelay> {
+    pub fn delayed_hosts(&self) -> Vec<HostDelay> {
         self.delays.snapshot(crawlway_store::Timestamp::now())
     }
 
     /// Delayed hosts in words: the first one with its reason, and the number of others.
-    pub fn waits_for(&self) -> Option<String> {
-        let waits = self.waits();
+    pub fn delayed_hosts_summary(&self) -> Option<String> {
+        let waits = self.delayed_hosts();
         let first = waits.first()?;
         Some(match waits.len() - 1 {
             0 => first.to_string(),
@@ -166,7 +166,7 @@ impl Fetcher {
     }
 
     /// Fetches a page. A response of any status is a success, except a block: 429, 503 or a challenge.
-    pub async fn fetch(&self, request: &Request) -> Result<Fetched, FetchError> {
+    pub async fn fetch(&self, request: &Request) -> Result<FetchResponse, FetchError> {
         let begin = || std::future::ready(Ok::<(), Infallible>(()));
         match self.fetch_after(request, begin).await {
             Ok(fetched) => fetched,
@@ -180,7 +180,7 @@ impl Fetcher {
         &self,
         request: &Request,
         begin: impl FnOnce() -> B,
-    ) -> Result<Result<Fetched, FetchError>, E>
+    ) -> Result<Result<FetchResponse, FetchError>, E>
     where
         B: Future<Output = Result<(), E>>,
     {
@@ -203,7 +203,7 @@ impl Fetcher {
         &self,
         request: &Request,
         begin: impl FnOnce() -> B,
-    ) -> Result<Fetched, PageError<E>>
+    ) -> Result<FetchResponse, PageError<E>>
     where
         B: Future<Output = Result<(), E>>,
     {
@@ -214,8 +214,8 @@ impl Fetcher {
         let mut budget = TimeBudget::new(request.limits.total);
         loop {
             let url = chain.url.clone();
-            let mut pace = request.pace;
-            if request.robots {
+            let mut pace = request.rate_limit;
+            if request.obey_robots {
                 let rules = self.rules(&url, request, &mut budget).await?;
                 pace = rules.pace(pace);
                 rules.check(&url)?;
@@ -227,7 +227,7 @@ impl Fetcher {
                 &group,
                 chain.ticket(),
                 &pace,
-                request.waiting,
+                request.on_rate_limit,
                 chain.is_redirected(),
                 url.as_str(),
             )
@@ -251,7 +251,7 @@ impl Fetcher {
                 continue;
             }
             if response.as_ref().is_err_and(|error| error.code.is_no_connection()) {
-                // Its robots.txt is the next probe of the site, so that no item is spent on it.
+                // The next probe of the site is its robots.txt, so that the probe costs no item an attempt.
                 self.robots.expire(url.origin());
             }
             let response = response.map_err(|error| error.at(url.as_str()))?;
@@ -259,7 +259,7 @@ impl Fetcher {
                 return Err(block_error(code, &response, url.as_str()).into());
             }
             if !chain.follow(&response).map_err(|error| error.at(url.as_str()))? {
-                let timing = Timing { gate: waited, total: started.elapsed(), ..response.timing };
+                let timing = Timing { rate_limit_wait: waited, total: started.elapsed(), ..response.timing };
                 return Ok(chain.into_fetched(response, timing));
             }
         }
@@ -278,7 +278,7 @@ impl Fetcher {
         match &response {
             Ok(response) => {
                 self.live_origins.record(url);
-                line.response(response.status, response.sent_bytes);
+                line.response(response.status, response.wire_bytes);
             }
             Err(error) => line.error(error),
         }
@@ -294,7 +294,7 @@ impl Fetcher {
         oversize: Oversize,
     ) -> Result<HopResponse, HopError> {
         let parsed = url::Url::parse(url.as_str())
-            .map_err(|error| HopError::new(Code::UrlInvalid, error.to_string()))?;
+            .map_err(|error| HopError::new(FetchCode::UrlInvalid, error.to_string()))?;
         let origin = Origin::of(&parsed)?;
         if let Some((sender, address)) = self.pool.take(&origin) {
             let timing = Timing::default();
@@ -336,7 +336,7 @@ impl Fetcher {
             Ok(Err(error)) => return Err(flood(&sender).unwrap_or_else(|| send_error(&error))),
             Err(_) => {
                 let detail = format!("no answer within {:?}", limits.first_byte);
-                return Err(ExchangeError::Failed(HopError::new(Code::TimeoutFirstByte, detail)));
+                return Err(ExchangeError::Failed(HopError::new(FetchCode::TimeoutFirstByte, detail)));
             }
         };
         timing.first_byte = sent.elapsed();
@@ -351,9 +351,9 @@ impl Fetcher {
                 limits.max_headers,
                 limits.header_bytes
             );
-            return Err(ExchangeError::Failed(HopError::new(Code::HeadersTooLarge, detail)));
+            return Err(ExchangeError::Failed(HopError::new(FetchCode::HeadersTooLarge, detail)));
         }
-        let mut share = self.memory.share();
+        let mut share = self.memory.reserve();
         let read =
             body::read(incoming, &head.headers, limits, oversize, &sender.flood_limit, &mut share).await;
         let (raw, is_complete) =
@@ -361,7 +361,7 @@ impl Fetcher {
         if is_complete {
             self.pool.put(origin.clone(), sender, address);
         }
-        let sent_bytes = raw.len();
+        let wire_bytes = raw.len();
         let body = body::decode(raw, &head.headers, limits, oversize, &mut share)
             .await
             .map_err(ExchangeError::Failed)?;
@@ -370,7 +370,7 @@ impl Fetcher {
             version: head.version,
             headers: head.headers,
             body,
-            sent_bytes,
+            wire_bytes,
             address,
             timing,
             share,
@@ -424,7 +424,7 @@ pub(crate) fn outcome(response: &Result<HopResponse, HopError>) -> RequestOutcom
 /// [`outcome`], where a timeout counts only if the request had at least half of the time budget.
 pub(crate) fn outcome_within(had_half: bool, response: &Result<HopResponse, HopError>) -> RequestOutcome {
     match response {
-        Err(error) if error.code == Code::TimeoutTotal && !had_half => RequestOutcome::Neutral,
+        Err(error) if error.code == FetchCode::TimeoutTotal && !had_half => RequestOutcome::Neutral,
         response => outcome(response),
     }
 }
@@ -432,7 +432,7 @@ pub(crate) fn outcome_within(had_half: bool, response: &Result<HopResponse, HopE
 /// Longest `Retry-After` that is honoured.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-fn block_error(code: Code, response: &HopResponse, url: &str) -> FetchError {
+fn block_error(code: FetchCode, response: &HopResponse, url: &str) -> FetchError {
     let after = retry_after(&response.headers, SystemTime::now());
     let detail = match after {
         Some(after) => format!("status {}, Retry-After {after:?}", response.status),
@@ -445,5 +445,5 @@ fn block_error(code: Code, response: &HopResponse, url: &str) -> FetchError {
 /// Default group of a URL: its host without the port, since all ports are one machine.
 pub(crate) fn group_of(url: &NormalUrl) -> Result<Group, FetchError> {
     Group::new(url.host())
-        .map_err(|error| HopError::new(Code::UrlInvalid, error.to_string()).at(url.as_str()))
+        .map_err(|error| HopError::new(FetchCode::UrlInvalid, error.to_string()).at(url.as_str()))
 }

@@ -1,9 +1,9 @@
 //! Connections: DNS look-up, SSRF guard, TCP connect to the checked address, TLS and HTTP handshake.
 
 use crate::{
-    error::{Code, HopError},
+    error::{FetchCode, HopError},
     flood::{FloodLimit, LimitedStream},
-    guard::Guard,
+    guard::SsrfGuard,
     limits::Limits,
     resolve::{Resolve, addresses},
 };
@@ -38,7 +38,7 @@ pub(crate) struct Origin {
 
 impl Origin {
     pub(crate) fn of(url: &url::Url) -> Result<Self, HopError> {
-        let invalid = |detail: &str| HopError::new(Code::UrlInvalid, detail);
+        let invalid = |detail: &str| HopError::new(FetchCode::UrlInvalid, detail);
         let tls = match url.scheme() {
             "https" => true,
             "http" => false,
@@ -92,7 +92,7 @@ const MAX_DIALS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Connector {
     pub(crate) resolver: Arc<dyn Resolve>,
-    pub(crate) guard: Guard,
+    pub(crate) guard: SsrfGuard,
     pub(crate) tls: Arc<rustls::ClientConfig>,
 }
 
@@ -107,7 +107,7 @@ impl Connector {
         match timeout(limits.connect, opening).await {
             Ok(connected) => connected,
             Err(_) => Err(HopError::new(
-                Code::TimeoutConnect,
+                FetchCode::TimeoutConnect,
                 format!("no connection to `{}` within {:?}", origin.host, limits.connect),
             )),
         }
@@ -115,7 +115,7 @@ impl Connector {
 
     async fn open(&self, origin: &Origin, url: &url::Url, limits: &Limits) -> Result<Connected, HopError> {
         let started = Instant::now();
-        let host = url.host().ok_or_else(|| HopError::new(Code::UrlInvalid, "the URL has no host"))?;
+        let host = url.host().ok_or_else(|| HopError::new(FetchCode::UrlInvalid, "the URL has no host"))?;
         let addresses = addresses(&*self.resolver, &host).await?;
         let lookup = started.elapsed();
         let (stream, address) = self.dial(&addresses, origin, limits).await?;
@@ -161,12 +161,13 @@ impl Connector {
                 Ok(Err(error)) => last_error = Some(dial_error(&error, address)),
                 Err(_) => {
                     let detail = format!("{address} does not accept the connection");
-                    last_error = Some(HopError::new(Code::TimeoutConnect, detail));
+                    last_error = Some(HopError::new(FetchCode::TimeoutConnect, detail));
                 }
             }
         }
-        Err(last_error
-            .unwrap_or_else(|| HopError::new(Code::DnsNotFound, format!("`{}` has no address", origin.host))))
+        Err(last_error.unwrap_or_else(|| {
+            HopError::new(FetchCode::DnsNotFound, format!("`{}` has no address", origin.host))
+        }))
     }
 }
 
@@ -174,7 +175,10 @@ fn server_name(host: &url::Host<&str>) -> Result<ServerName<'static>, HopError> 
     match host {
         url::Host::Domain(name) => {
             ServerName::try_from(name.trim_end_matches('.').to_owned()).map_err(|_| {
-                HopError::new(Code::TlsCertificate, format!("`{name}` is no valid name in a certificate"))
+                HopError::new(
+                    FetchCode::TlsCertificate,
+                    format!("`{name}` is no valid name in a certificate"),
+                )
             })
         }
         url::Host::Ipv4(ip) => Ok(ServerName::from(IpAddr::V4(*ip))),
@@ -190,7 +194,7 @@ where
     let ahead = if http2 { 2 << 20 } else { 64 << 10 };
     let flood_limit = Arc::new(FloodLimit::new(limits.header_bytes.saturating_mul(4).saturating_add(ahead)));
     let io = TokioIo::new(LimitedStream::new(stream, flood_limit.clone()));
-    let protocol = |error: hyper::Error| HopError::new(Code::HttpProtocol, error.to_string());
+    let protocol = |error: hyper::Error| HopError::new(FetchCode::HttpProtocol, error.to_string());
     if http2 {
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -218,10 +222,10 @@ where
 
 fn dial_error(error: &io::Error, address: SocketAddr) -> HopError {
     let code = match error.kind() {
-        io::ErrorKind::ConnectionRefused => Code::Refused,
-        io::ErrorKind::TimedOut => Code::TimeoutConnect,
-        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => Code::Reset,
-        _ => Code::Unreachable,
+        io::ErrorKind::ConnectionRefused => FetchCode::Refused,
+        io::ErrorKind::TimedOut => FetchCode::TimeoutConnect,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => FetchCode::Reset,
+        _ => FetchCode::Unreachable,
     };
     HopError::new(code, format!("{address}: {error}"))
 }
@@ -230,9 +234,9 @@ fn tls_error(error: &io::Error) -> HopError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let code = match inner {
         Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
-            Code::TlsCertificate
+            FetchCode::TlsCertificate
         }
-        _ => Code::TlsHandshake,
+        _ => FetchCode::TlsHandshake,
     };
     HopError::new(code, error.to_string())
 }

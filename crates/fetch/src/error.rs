@@ -6,27 +6,27 @@ macro_rules! codes {
     ($($name:ident = $text:literal, $retry:ident, $meaning:literal;)*) => {
         /// Stable code of a fetch error; `docs/errors.md` has the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Code {
+        pub enum FetchCode {
             $(#[doc = $meaning] $name,)*
         }
 
-        impl Code {
+        impl FetchCode {
             /// All codes.
-            pub const ALL: &[Code] = &[$(Code::$name),*];
+            pub const ALL: &[FetchCode] = &[$(FetchCode::$name),*];
 
             /// Code as written in trails, metrics and the API.
             pub fn as_str(self) -> &'static str {
-                match self { $(Code::$name => $text),* }
+                match self { $(FetchCode::$name => $text),* }
             }
 
             /// Whether a retry can succeed without a change of settings or of the site.
             pub fn is_transient(self) -> bool {
-                match self { $(Code::$name => codes!(@ $retry)),* }
+                match self { $(FetchCode::$name => codes!(@ $retry)),* }
             }
 
             /// Description in a sentence.
             pub fn meaning(self) -> &'static str {
-                match self { $(Code::$name => $meaning),* }
+                match self { $(FetchCode::$name => $meaning),* }
             }
         }
     };
@@ -65,41 +65,44 @@ codes! {
     Blocked429 = "blocked.429", transient, "429 Too Many Requests";
     Blocked503 = "blocked.503", transient, "503 Service Unavailable";
     BlockedChallenge = "blocked.challenge", transient, "the server answers with a CAPTCHA or another challenge";
-    GateWait = "gate.wait", transient, "the rate limit of the group has no free permit yet";
-    GateOpen = "gate.breaker", transient, "the circuit breaker of the group is open";
-    GateUnavailable = "gate.unavailable", transient, "the rate limiter is unavailable";
+    RateLimited = "rate_limit.wait", transient, "the rate limit of the group has no free permit yet";
+    BreakerOpen = "rate_limit.breaker", transient, "the circuit breaker of the group is open";
+    RateLimiterUnavailable = "rate_limit.unavailable", transient, "the rate limiter is unavailable";
 }
 
-impl Code {
+impl FetchCode {
     /// Whether no connection to the host could be opened, so that none of its pages can be fetched.
     pub fn is_no_connection(self) -> bool {
-        matches!(self, Code::Dns | Code::Refused | Code::Unreachable | Code::TimeoutConnect)
+        matches!(
+            self,
+            FetchCode::Dns | FetchCode::Refused | FetchCode::Unreachable | FetchCode::TimeoutConnect
+        )
     }
 
     /// Whether the error counts for the back-off and the circuit breaker of the host.
     pub(crate) fn is_of_host(self) -> bool {
         matches!(
             self,
-            Code::Refused
-                | Code::Unreachable
-                | Code::Reset
-                | Code::TimeoutConnect
-                | Code::TimeoutFirstByte
-                | Code::TimeoutTotal
-                | Code::TlsHandshake
-                | Code::HttpProtocol
-                | Code::HttpLength
-                | Code::HttpFlood
+            FetchCode::Refused
+                | FetchCode::Unreachable
+                | FetchCode::Reset
+                | FetchCode::TimeoutConnect
+                | FetchCode::TimeoutFirstByte
+                | FetchCode::TimeoutTotal
+                | FetchCode::TlsHandshake
+                | FetchCode::HttpProtocol
+                | FetchCode::HttpLength
+                | FetchCode::HttpFlood
         )
     }
 
     /// Whether the host blocks requests: 429, 503 or a challenge.
     pub fn is_block(self) -> bool {
-        matches!(self, Code::Blocked429 | Code::Blocked503 | Code::BlockedChallenge)
+        matches!(self, FetchCode::Blocked429 | FetchCode::Blocked503 | FetchCode::BlockedChallenge)
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for FetchCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -110,7 +113,7 @@ impl fmt::Display for Code {
 #[error("{code}: {detail} ({url})")]
 pub struct FetchError {
     /// Stable code.
-    pub code: Code,
+    pub code: FetchCode,
     /// URL of the failed request: the requested one, or the target of a redirect.
     pub url: String,
     /// Detail: what was received and what was expected.
@@ -122,7 +125,7 @@ pub struct FetchError {
 /// Error of one hop, without its URL.
 #[derive(Debug)]
 pub(crate) struct HopError {
-    pub(crate) code: Code,
+    pub(crate) code: FetchCode,
     pub(crate) detail: String,
     /// Whether to send the request again: a pooled connection was closed without a response, most likely while it was idle.
     /// The server may have seen the request, so that the next one needs a permit of its own.
@@ -130,7 +133,7 @@ pub(crate) struct HopError {
 }
 
 impl HopError {
-    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(code: FetchCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), stale: false }
     }
 
@@ -150,7 +153,7 @@ mod tests {
             .filter(|line| line.starts_with("| `"))
             .map(str::to_owned)
             .collect();
-        let expected: Vec<String> = Code::ALL
+        let expected: Vec<String> = FetchCode::ALL
             .iter()
             .map(|code| {
                 let retry = if code.is_transient() { "transient" } else { "permanent" };

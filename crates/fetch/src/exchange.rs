@@ -2,7 +2,7 @@
 
 use crate::{
     connect::{NoBody, Protocol, Sender},
-    error::{Code, HopError},
+    error::{FetchCode, HopError},
 };
 use http::{HeaderMap, HeaderValue, Method, header};
 use hyper::{Response, body::Incoming};
@@ -59,13 +59,13 @@ pub(crate) fn send_error(error: &hyper::Error) -> ExchangeError {
     let text = chain(error);
     // hyper distinguishes these by their text only.
     if ["too large", "too many headers", "too_many_continuations"].iter().any(|mark| text.contains(mark)) {
-        return ExchangeError::Failed(HopError::new(Code::HeadersTooLarge, text));
+        return ExchangeError::Failed(HopError::new(FetchCode::HeadersTooLarge, text));
     }
     // An HTTP/2 error that is detected, not received, is a protocol violation by the server.
     if error.is_parse() || error.is_parse_status() || text.contains(" error detected: ") {
-        return ExchangeError::Failed(HopError::new(Code::HttpProtocol, text));
+        return ExchangeError::Failed(HopError::new(FetchCode::HttpProtocol, text));
     }
-    let reset = HopError::new(Code::Reset, format!("no response: {text}"));
+    let reset = HopError::new(FetchCode::Reset, format!("no response: {text}"));
     if error.is_canceled() { ExchangeError::NotSent(reset) } else { ExchangeError::NoResponse(reset) }
 }
 

@@ -1,7 +1,7 @@
 //! Flood protection: bounds on what a server sends without content. Endless informational responses, pings and empty frames cost
 //! the client CPU time and the server next to nothing.
 
-use crate::error::{Code, HopError};
+use crate::error::{FetchCode, HopError};
 use std::{
     io,
     pin::Pin,
@@ -48,7 +48,7 @@ impl FloodLimit {
     /// Error of a connection that exceeded the limit.
     pub(crate) fn error(&self) -> Option<HopError> {
         let is_exceeded = self.is_exceeded.load(Ordering::Relaxed);
-        is_exceeded.then(|| HopError::new(Code::HttpFlood, "the response has next to no content"))
+        is_exceeded.then(|| HopError::new(FetchCode::HttpFlood, "the response has next to no content"))
     }
 
     fn count(&self, bytes: usize) -> io::Result<()> {
@@ -77,7 +77,7 @@ impl FrameCounter {
             return Ok(());
         }
         let detail = format!("the first {} bytes of the body came in {} frames", self.bytes, self.count);
-        Err(HopError::new(Code::HttpFlood, detail))
+        Err(HopError::new(FetchCode::HttpFlood, detail))
     }
 }
 

@@ -1,6 +1,6 @@
 //! SSRF guard: only public addresses may be dialled. It checks every address just before its socket is opened.
 
-use crate::error::{Code, HopError};
+use crate::error::{FetchCode, HopError};
 use ipnet::IpNet;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -9,7 +9,7 @@ use std::{
 
 /// Exception of the SSRF guard: a range of addresses and their ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed {
+pub struct AllowedRange {
     /// Range of addresses.
     pub range: IpNet,
     /// Ranges of ports; empty means all ports.
@@ -23,7 +23,7 @@ pub struct Allowed {
 )]
 pub struct AllowedRangeError(String);
 
-impl std::str::FromStr for Allowed {
+impl std::str::FromStr for AllowedRange {
     type Err = AllowedRangeError;
 
     fn from_str(text: &str) -> Result<Self, AllowedRangeError> {
@@ -59,13 +59,13 @@ fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
 
 /// SSRF guard: allows public addresses with usual ports, and the exceptions.
 #[derive(Debug, Clone, Default)]
-pub struct Guard {
-    allowed: Vec<Allowed>,
+pub struct SsrfGuard {
+    allowed: Vec<AllowedRange>,
 }
 
-impl Guard {
+impl SsrfGuard {
     /// Guard with these exceptions.
-    pub fn new(allowed: Vec<Allowed>) -> Self {
+    pub fn new(allowed: Vec<AllowedRange>) -> Self {
         Self { allowed }
     }
 
@@ -86,7 +86,7 @@ impl Guard {
         }
         if is_public(canonical(address.ip())) {
             return Err(HopError::new(
-                Code::GuardPort,
+                FetchCode::GuardPort,
                 format!("port {} of `{host}` belongs to another protocol than HTTP", address.port()),
             ));
         }
@@ -95,7 +95,7 @@ impl Guard {
             SocketAddr::V6(v6) => format!("[{}/128]:{}", v6.ip(), v6.port()),
         };
         Err(HopError::new(
-            Code::GuardPrivateAddress,
+            FetchCode::GuardPrivateAddress,
             format!(
                 "`{host}` is at {}, which is not a public address; to allow it, use `--allow {range}` or the setting `fetch.allow`",
                 address.ip()
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn allowed(address: &str) -> bool {
-        Guard::default().allows(SocketAddr::new(address.parse().unwrap(), 443))
+        SsrfGuard::default().allows(SocketAddr::new(address.parse().unwrap(), 443))
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn exceptions_hold_for_exactly_their_range_and_ports() {
-        let guard = Guard::new(vec![
+        let guard = SsrfGuard::new(vec![
             "127.0.0.1/32:8080".parse().unwrap(),
             "[::1]:80,443".parse().unwrap(),
             "10.1.0.0/16".parse().unwrap(),
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn an_exception_takes_a_range_of_ports() {
-        let guard = Guard::new(vec!["127.0.0.1/32:8000-8100,9000".parse().unwrap()]);
+        let guard = SsrfGuard::new(vec!["127.0.0.1/32:8000-8100,9000".parse().unwrap()]);
         let allows = |port: u16| guard.allows(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
         assert!(allows(8000) && allows(8050) && allows(8100) && allows(9000));
         assert!(!allows(7999) && !allows(8101) && !allows(9001));
@@ -315,16 +315,16 @@ mod tests {
             [("127.0.0.1:8080", "--allow 127.0.0.1/32:8080"), ("[::1]:80", "--allow [::1/128]:80")]
         {
             let address: SocketAddr = address.parse().unwrap();
-            let refused = Guard::default().check(address, "localhost").unwrap_err().detail;
+            let refused = SsrfGuard::default().check(address, "localhost").unwrap_err().detail;
             assert!(refused.contains(flag) && refused.contains("`fetch.allow`"), "{refused}");
             let range = flag.trim_start_matches("--allow ").parse().unwrap();
-            assert!(Guard::new(vec![range]).allows(address), "what the message names is enough");
+            assert!(SsrfGuard::new(vec![range]).allows(address), "what the message names is enough");
         }
     }
 
     #[test]
     fn ports_of_other_protocols_are_refused() {
-        let guard = Guard::default();
+        let guard = SsrfGuard::default();
         assert!(guard.allows("1.1.1.1:80".parse().unwrap()) && guard.allows("1.1.1.1:8443".parse().unwrap()));
         assert!(
             !guard.allows("1.1.1.1:25".parse().unwrap()) && !guard.allows("1.1.1.1:6379".parse().unwrap())
@@ -343,7 +343,7 @@ mod tests {
             "10.0.0.0/8:90-80",
             "10.0.0.0/8:80-",
         ] {
-            let text = bad.parse::<Allowed>().unwrap_err().to_string();
+            let text = bad.parse::<AllowedRange>().unwrap_err().to_string();
             assert!(text.contains("is not an address range"), "{text}");
         }
     }

@@ -1,7 +1,7 @@
 //! Delayed hosts with their reasons, for the progress of a crawl while nothing is fetched.
 
 use crate::{
-    error::{Code, FetchError},
+    error::{FetchCode, FetchError},
     exchange::authority,
 };
 use crawlway_store::{Timestamp, rate_limiter::WaitReason};
@@ -102,11 +102,15 @@ impl HostDelays {
 fn cause(error: &FetchError) -> Option<DelayCause> {
     match error.code {
         // The detail ends with the reason of the rate limiter.
-        Code::GateWait if error.detail.ends_with(WaitReason::Backoff.as_str()) => Some(DelayCause::BackOff),
-        Code::GateWait => Some(DelayCause::RateLimit),
-        Code::GateOpen => Some(DelayCause::Breaker),
-        Code::Blocked429 | Code::Blocked503 | Code::BlockedChallenge => Some(DelayCause::BackOff),
-        Code::RobotsUnreachable | Code::RobotsWait => Some(DelayCause::Robots),
+        FetchCode::RateLimited if error.detail.ends_with(WaitReason::Backoff.as_str()) => {
+            Some(DelayCause::BackOff)
+        }
+        FetchCode::RateLimited => Some(DelayCause::RateLimit),
+        FetchCode::BreakerOpen => Some(DelayCause::Breaker),
+        FetchCode::Blocked429 | FetchCode::Blocked503 | FetchCode::BlockedChallenge => {
+            Some(DelayCause::BackOff)
+        }
+        FetchCode::RobotsUnreachable | FetchCode::RobotsWait => Some(DelayCause::Robots),
         _ => None,
     }
 }
@@ -116,7 +120,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn delay(code: Code, why: WaitReason, until: Timestamp) -> FetchError {
+    fn delay(code: FetchCode, why: WaitReason, until: Timestamp) -> FetchError {
         FetchError {
             code,
             url: "https://example.org/page".to_owned(),
@@ -131,12 +135,12 @@ mod tests {
         let until = Timestamp::from_iso("2026-11-16T12:03:11Z").unwrap();
         let reported = |now| delays.snapshot(now).iter().map(HostDelay::to_string).collect::<Vec<_>>();
         let before = until - Duration::from_secs(60);
-        delays.record(&delay(Code::GateWait, WaitReason::MinDelay, until));
+        delays.record(&delay(FetchCode::RateLimited, WaitReason::MinDelay, until));
         assert_eq!(reported(before), ["waiting for example.org's rate limit until 12:03:11 UTC"]);
-        delays.record(&delay(Code::GateWait, WaitReason::Backoff, until));
+        delays.record(&delay(FetchCode::RateLimited, WaitReason::Backoff, until));
         assert_eq!(reported(before), ["example.org in back-off until 12:03:11 UTC"]);
         assert_eq!(reported(until), [""; 0], "the delay is over");
-        delays.record(&delay(Code::GateOpen, WaitReason::CircuitOpen, until));
+        delays.record(&delay(FetchCode::BreakerOpen, WaitReason::CircuitOpen, until));
         assert_eq!(reported(before), ["circuit breaker of example.org open until 12:03:11 UTC"]);
         delays.clear("other.example");
         assert_eq!(reported(before).len(), 1);
@@ -148,7 +152,7 @@ mod tests {
     fn other_errors_mean_no_delay() {
         let delays = HostDelays::default();
         let later = Timestamp::now() + Duration::from_secs(60);
-        delays.record(&delay(Code::TimeoutTotal, WaitReason::MinDelay, later));
+        delays.record(&delay(FetchCode::TimeoutTotal, WaitReason::MinDelay, later));
         assert_eq!(delays.snapshot(Timestamp::now()), []);
     }
 }

@@ -34,15 +34,17 @@ pub mod sitemap;
 mod sitemaps;
 mod tls;
 
-pub use client::{Fetcher, Setup};
-pub use error::{Code, FetchError};
-pub use guard::{Allowed, AllowedRangeError, Guard};
+pub use client::{Fetcher, FetcherConfig};
+pub use crawlway_tls::RootError;
+pub use error::{FetchCode, FetchError};
+pub use guard::{AllowedRange, AllowedRangeError, SsrfGuard};
 pub use host_delays::{DelayCause, HostDelay};
 pub use limits::Limits;
-pub use memory::{Memory, MemoryError, Share};
-pub use pool::Keep;
-pub use request::{Fetched, Hop, Identity, IdentityError, Request, Timing, USER_AGENT, Validators, Waiting};
-pub use sitemaps::{
-    SitemapCaps, SitemapFile, SitemapFileError, SitemapPage, SitemapRead, SitemapWalk, Sitemaps,
+pub use memory::{MemoryBudget, MemoryError, MemoryReservation};
+pub use pool::PoolLimits;
+pub use request::{
+    FetchResponse, Hop, Identity, IdentityError, OnRateLimit, Request, Timing, USER_AGENT, Validators,
 };
-pub use tls::{RootError, check_roots};
+pub use sitemaps::{
+    SitemapFile, SitemapFileError, SitemapLimits, SitemapPage, SitemapRead, SitemapWalk, Sitemaps,
+};

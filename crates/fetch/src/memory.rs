@@ -18,7 +18,7 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Memory budget of all pages together; clones share it.
 #[derive(Clone)]
-pub struct Memory {
+pub struct MemoryBudget {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
@@ -35,19 +35,19 @@ pub enum MemoryError {
     Exhausted,
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for MemoryBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("max_page_bytes", &self.max_page_bytes).finish_non_exhaustive()
     }
 }
 
-impl Default for Memory {
+impl Default for MemoryBudget {
     fn default() -> Self {
         Self::new(512 << 20)
     }
 }
 
-impl Memory {
+impl MemoryBudget {
     /// Budget of this many bytes, at least 8 MiB.
     pub fn new(bytes: usize) -> Self {
         let bytes = bytes.max(8 << 20);
@@ -62,25 +62,25 @@ impl Memory {
     }
 
     /// Maximum memory of one page.
-    pub fn page_most(&self) -> usize {
+    pub fn max_page_bytes(&self) -> usize {
         self.max_page_bytes
     }
 
     /// Empty reservation.
-    pub fn share(&self) -> Share {
-        Share { budget: self.clone(), small: None, large: None, reserve: None }
+    pub fn reserve(&self) -> MemoryReservation {
+        MemoryReservation { budget: self.clone(), small: None, large: None, reserve: None }
     }
 }
 
 /// Memory reserved by one page; released on drop.
-pub struct Share {
-    budget: Memory,
+pub struct MemoryReservation {
+    budget: MemoryBudget,
     small: Option<OwnedSemaphorePermit>,
     large: Option<OwnedSemaphorePermit>,
     reserve: Option<OwnedSemaphorePermit>,
 }
 
-impl fmt::Debug for Share {
+impl fmt::Debug for MemoryReservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has =
             |part: &Option<OwnedSemaphorePermit>| part.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
@@ -91,14 +91,14 @@ impl fmt::Debug for Share {
     }
 }
 
-impl Share {
+impl MemoryReservation {
     /// Maximum memory of one page.
-    pub fn page_most(&self) -> usize {
+    pub fn max_page_bytes(&self) -> usize {
         self.budget.max_page_bytes
     }
 
     /// Grows the reservation to at least this many bytes; waits up to 20 s for other pages.
-    pub async fn cover(&mut self, bytes: usize) -> Result<(), MemoryError> {
+    pub async fn grow_to(&mut self, bytes: usize) -> Result<(), MemoryError> {
         if bytes > self.budget.max_page_bytes {
             return Err(MemoryError::PageTooLarge);
         }
@@ -123,7 +123,7 @@ impl Share {
     }
 
     /// Releases all but this many bytes.
-    pub fn shrink(&mut self, bytes: usize) {
+    pub fn shrink_to(&mut self, bytes: usize) {
         let (small, large) = (kib(bytes.min(SMALL_BYTES)), kib(bytes.saturating_sub(SMALL_BYTES)));
         if self.reserve.is_some() && missing_kib(&self.large, bytes.saturating_sub(SMALL_BYTES)) == 0 {
             self.reserve = None;
@@ -169,31 +169,31 @@ mod tests {
 
     #[tokio::test]
     async fn large_pages_run_one_by_one_when_memory_is_short_and_small_ones_continue() {
-        let memory = Memory { wait_timeout: Duration::from_millis(50), ..Memory::new(64 * MIB) };
+        let memory = MemoryBudget { wait_timeout: Duration::from_millis(50), ..MemoryBudget::new(64 * MIB) };
         let mut shares = Vec::new();
         // 24 MiB beyond the first MiB of each page: three pages of 8 MiB, and one more on the reserve.
         for _ in 0..4 {
-            let mut share = memory.share();
-            share.cover(8 * MIB).await.unwrap();
+            let mut share = memory.reserve();
+            share.grow_to(8 * MIB).await.unwrap();
             shares.push(share);
         }
-        let mut fifth = memory.share();
-        assert_eq!(fifth.cover(8 * MIB).await, Err(MemoryError::Exhausted), "four pages use up the budget");
-        let mut small = memory.share();
-        small.cover(100_000).await.unwrap();
+        let mut fifth = memory.reserve();
+        assert_eq!(fifth.grow_to(8 * MIB).await, Err(MemoryError::Exhausted), "four pages use up the budget");
+        let mut small = memory.reserve();
+        small.grow_to(100_000).await.unwrap();
         drop(shares);
-        fifth.cover(8 * MIB).await.unwrap();
+        fifth.grow_to(8 * MIB).await.unwrap();
     }
 
     #[tokio::test]
     async fn growing_pages_do_not_deadlock() {
-        let memory = Memory::new(64 * MIB);
+        let memory = MemoryBudget::new(64 * MIB);
         let growing = |number: usize| {
             let memory = memory.clone();
             tokio::spawn(async move {
-                let mut share = memory.share();
+                let mut share = memory.reserve();
                 for mib in 1..=16 {
-                    while share.cover(mib * MIB).await.is_err() {}
+                    while share.grow_to(mib * MIB).await.is_err() {}
                     tokio::time::sleep(Duration::from_millis(number as u64)).await;
                 }
             })
@@ -206,11 +206,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_may_have_a_quarter_and_shrinks() {
-        let memory = Memory::new(64 * MIB);
-        let mut share = memory.share();
-        assert_eq!(share.cover(16 * MIB + 1).await, Err(MemoryError::PageTooLarge));
-        share.cover(16 * MIB).await.unwrap();
-        share.shrink(1000);
+        let memory = MemoryBudget::new(64 * MIB);
+        let mut share = memory.reserve();
+        assert_eq!(share.grow_to(16 * MIB + 1).await, Err(MemoryError::PageTooLarge));
+        share.grow_to(16 * MIB).await.unwrap();
+        share.shrink_to(1000);
         assert_eq!(memory.large.available_permits(), 24 * 1024);
         drop(share);
         assert_eq!(memory.small.available_permits(), 24 * 1024);

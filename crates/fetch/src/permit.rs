@@ -1,8 +1,8 @@
 //! Rate-limit permits: acquired before a request, extended while it runs, released with its outcome.
 
 use crate::{
-    error::{Code, FetchError},
-    request::Waiting,
+    error::{FetchCode, FetchError},
+    request::OnRateLimit,
 };
 use crawlway_store::{
     Clock, Timestamp,
@@ -90,16 +90,16 @@ pub(crate) async fn acquire(
     group: &Group,
     ticket: Ticket,
     limits: &RateLimits,
-    waiting: Waiting,
+    waiting: OnRateLimit,
     is_redirected: bool,
     url: &str,
 ) -> Result<(PermitGuard, Duration), FetchError> {
     let started = Instant::now();
     let error = |code, detail, not_before| FetchError { code, url: url.to_owned(), detail, not_before };
     let max_wait = match waiting {
-        Waiting::Here { at_most } => at_most,
-        Waiting::Elsewhere if is_redirected => MAX_REDIRECT_WAIT,
-        Waiting::Elsewhere => Duration::ZERO,
+        OnRateLimit::Wait { max_wait } => max_wait,
+        OnRateLimit::Defer if is_redirected => MAX_REDIRECT_WAIT,
+        OnRateLimit::Defer => Duration::ZERO,
     };
     loop {
         let (at, why) = match limiter.reserve(group, ticket, limits).await {
@@ -108,11 +108,12 @@ pub(crate) async fn acquire(
                 return Ok((guard, started.elapsed()));
             }
             Ok(Reservation::NotBefore { at, reason: why }) => (at, why),
-            Err(outage) => return Err(error(Code::GateUnavailable, outage.to_string(), None)),
+            Err(outage) => return Err(error(FetchCode::RateLimiterUnavailable, outage.to_string(), None)),
         };
         let now = clock.now();
         if started.elapsed() + at.since(now) > max_wait {
-            let code = if why == WaitReason::CircuitOpen { Code::GateOpen } else { Code::GateWait };
+            let code =
+                if why == WaitReason::CircuitOpen { FetchCode::BreakerOpen } else { FetchCode::RateLimited };
             return Err(error(code, format!("`{group}`: {why}"), Some(at)));
         }
         let slot = ReservedSlot { limiter, group, ticket, is_due: false };

@@ -10,25 +10,25 @@ use std::{
 
 /// Limits of the connection pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub struct PoolLimits {
     /// Maximum number of idle connections per origin.
     pub per_host: usize,
     /// Maximum number of idle connections in total; the oldest is closed first.
-    pub in_all: usize,
+    pub max_total: usize,
     /// Idle timeout.
     pub idle: Duration,
 }
 
-impl Default for Keep {
+impl Default for PoolLimits {
     fn default() -> Self {
-        Self { per_host: 2, in_all: 256, idle: Duration::from_secs(15) }
+        Self { per_host: 2, max_total: 256, idle: Duration::from_secs(15) }
     }
 }
 
 /// Pool of idle connections.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    limits: Keep,
+    limits: PoolLimits,
     idle: Mutex<IdleConnections>,
 }
 
@@ -48,7 +48,7 @@ struct Idle {
 }
 
 impl Pool {
-    pub(crate) fn new(limits: Keep) -> Self {
+    pub(crate) fn new(limits: PoolLimits) -> Self {
         Self { limits, idle: Mutex::default() }
     }
 
@@ -74,7 +74,7 @@ impl Pool {
         let mut pool = self.idle.lock();
         let now = Instant::now();
         while let Some((number, oldest)) = pool.by_age.first_key_value().map(|(n, o)| (*n, o.clone())) {
-            let full = pool.by_age.len() >= self.limits.in_all;
+            let full = pool.by_age.len() >= self.limits.max_total;
             let idles = pool.by_origin.get(&oldest);
             let is_expired = idles
                 .and_then(|idles| idles.iter().find(|(n, _)| *n == number))

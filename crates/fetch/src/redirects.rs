@@ -2,8 +2,8 @@
 
 use crate::{
     client::{HopResponse, group_of},
-    error::{Code, FetchError, HopError},
-    request::{Fetched, Hop, Request, Timing},
+    error::{FetchCode, FetchError, HopError},
+    request::{FetchResponse, Hop, Request, Timing},
 };
 use crawlway_content::{NormalUrl, UrlOptions};
 use crawlway_store::rate_limiter::{Group, Ticket};
@@ -63,15 +63,18 @@ impl<'r> RedirectChain<'r> {
     pub(crate) fn follow(&mut self, response: &HopResponse) -> Result<bool, HopError> {
         let Some(location) = redirect_location(response) else { return Ok(false) };
         let next = self.url.join(&location, &UrlOptions::default()).map_err(|error| {
-            HopError::new(Code::RedirectInvalid, format!("redirect to `{location}`: {error}"))
+            HopError::new(FetchCode::RedirectInvalid, format!("redirect to `{location}`: {error}"))
         })?;
         self.hops.push(Hop { url: self.url.clone(), status: response.status });
         if !self.seen.insert(next.as_str().to_owned()) {
-            return Err(HopError::new(Code::RedirectLoop, format!("redirect back to {}", next.as_str())));
+            return Err(HopError::new(
+                FetchCode::RedirectLoop,
+                format!("redirect back to {}", next.as_str()),
+            ));
         }
         if self.hops.len() > self.request.limits.redirects {
             let detail = format!("more than {} redirects", self.request.limits.redirects);
-            return Err(HopError::new(Code::RedirectTooMany, detail));
+            return Err(HopError::new(FetchCode::RedirectTooMany, detail));
         }
         if next.host() != self.url.host() {
             // Validators belong to the page of the first host.
@@ -87,18 +90,18 @@ impl<'r> RedirectChain<'r> {
         Ok(true)
     }
 
-    pub(crate) fn into_fetched(self, response: HopResponse, timing: Timing) -> Fetched {
-        Fetched {
+    pub(crate) fn into_fetched(self, response: HopResponse, timing: Timing) -> FetchResponse {
+        FetchResponse {
             url: self.url,
             status: response.status,
             version: response.version,
             headers: response.headers,
             body: response.body,
-            sent_bytes: response.sent_bytes,
+            wire_bytes: response.wire_bytes,
             hops: self.hops,
             address: response.address,
             timing,
-            share: response.share,
+            memory_reservation: response.share,
         }
     }
 }
@@ -123,10 +126,10 @@ mod tests {
             version: Version::HTTP_11,
             headers,
             body: Default::default(),
-            sent_bytes: 0,
+            wire_bytes: 0,
             address: ([127, 0, 0, 1], 80).into(),
             timing: Timing::default(),
-            share: crate::Memory::default().share(),
+            share: crate::MemoryBudget::default().reserve(),
         };
         assert!(chain.follow(&response).unwrap(), "a redirect");
         chain.headers()

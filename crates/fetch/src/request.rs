@@ -1,6 +1,6 @@
 //! Request and response of a fetch.
 
-use crate::{limits::Limits, memory::Share, robots};
+use crate::{limits::Limits, memory::MemoryReservation, robots};
 use bytes::Bytes;
 use crawlway_content::NormalUrl;
 use crawlway_store::rate_limiter::{self, Group, Ticket};
@@ -21,11 +21,11 @@ pub struct Request {
     /// Rate-limit group; the host by default. A redirect to another host uses the group of that host.
     pub group: Option<Group>,
     /// Rate limit of the group: concurrency and minimum delay.
-    pub pace: rate_limiter::RateLimits,
+    pub rate_limit: rate_limiter::RateLimits,
     /// Behaviour when no permit is free.
-    pub waiting: Waiting,
+    pub on_rate_limit: OnRateLimit,
     /// Whether robots.txt is obeyed, for redirects too.
-    pub robots: bool,
+    pub obey_robots: bool,
     /// Maximum wait for an unreachable robots.txt. Until then the error is `robots.wait`, which counts no attempt;
     /// afterwards it is `robots.unreachable`, once for each probe.
     pub robots_max_wait: Duration,
@@ -44,9 +44,9 @@ impl Request {
             ticket: Ticket::of(url.as_str()),
             url,
             group: None,
-            pace: rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(1)),
-            waiting: Waiting::Here { at_most: Duration::from_secs(60) },
-            robots: true,
+            rate_limit: rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(1)),
+            on_rate_limit: OnRateLimit::Wait { max_wait: Duration::from_secs(60) },
+            obey_robots: true,
             robots_max_wait: Duration::ZERO,
             identity: Arc::new(Identity::default()),
             validators: Validators::default(),
@@ -57,15 +57,15 @@ impl Request {
 
 /// Behaviour of a fetch when the rate limiter grants no permit yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// Wait in the call; fail with `gate.wait` if the wait would exceed the maximum.
-    Here {
+pub enum OnRateLimit {
+    /// Wait in the call; fail with `rate_limit.wait` if the wait would exceed the maximum.
+    Wait {
         /// Maximum wait for one permit.
-        at_most: Duration,
+        max_wait: Duration,
     },
-    /// Fail at once with `gate.wait` and the time of the reserved slot, so that the item can be deferred to it.
+    /// Fail at once with `rate_limit.wait` and the time of the reserved slot, so that the item can be deferred to it.
     /// A redirect still waits up to 20 s, since the whole fetch would start over.
-    Elsewhere,
+    Defer,
 }
 
 /// Validators of a page from its last fetch, for a conditional request.
@@ -160,7 +160,7 @@ impl Identity {
 
 /// Response to a fetch, of any status.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct FetchResponse {
     /// Final URL, after redirects.
     pub url: NormalUrl,
     /// Status; 304 if the page matches the validators.
@@ -172,7 +172,7 @@ pub struct Fetched {
     /// Decompressed body.
     pub body: Bytes,
     /// Size of the body on the wire.
-    pub sent_bytes: usize,
+    pub wire_bytes: usize,
     /// Redirect chain.
     pub hops: Vec<Hop>,
     /// Address of the server, which is the one that the SSRF guard has checked.
@@ -180,10 +180,10 @@ pub struct Fetched {
     /// Timing of the last hop; the total and the wait for permits are of all hops.
     pub timing: Timing,
     /// Memory reserved for the body. Grow it before the body is expanded into something larger.
-    pub share: Share,
+    pub memory_reservation: MemoryReservation,
 }
 
-impl Fetched {
+impl FetchResponse {
     /// `Content-Type`.
     pub fn content_type(&self) -> Option<&str> {
         self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())
@@ -216,7 +216,7 @@ pub struct Timing {
     /// From the request to the first byte of the response.
     pub first_byte: Duration,
     /// Wait for permits of the rate limiter.
-    pub gate: Duration,
+    pub rate_limit_wait: Duration,
     /// Whole fetch.
     pub total: Duration,
 }

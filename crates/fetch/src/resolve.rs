@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::error::{Code, HopError};
+use crate::error::{FetchCode, HopError};
 use hickory_resolver::{
     Hosts, ResolverBuilder, TokioResolver,
     config::ResolveHosts,
@@ -176,13 +176,13 @@ fn interleaved(v4: &[IpAddr], v6: &[IpAddr]) -> Vec<IpAddr> {
 
 /// Static table of host names.
 #[derive(Debug, Default)]
-pub struct FixedNames {
+pub struct StaticNames {
     /// Addresses by name; `*.` is a wildcard for all subdomains.
     pub names: HashMap<String, Vec<IpAddr>>,
 }
 
 #[async_trait::async_trait]
-impl Resolve for FixedNames {
+impl Resolve for StaticNames {
     async fn lookup(&self, name: &str) -> Result<Vec<IpAddr>, LookupError> {
         let mut rest = name;
         if let Some(addresses) = self.names.get(name) {
@@ -210,14 +210,15 @@ pub(crate) async fn addresses(
     };
     match resolver.lookup(name).await {
         Ok(addresses) if addresses.is_empty() => {
-            Err(HopError::new(Code::DnsNotFound, format!("`{name}` has no address")))
+            Err(HopError::new(FetchCode::DnsNotFound, format!("`{name}` has no address")))
         }
         Ok(addresses) => Ok(addresses),
-        Err(LookupError::NotFound) => {
-            Err(HopError::new(Code::DnsNotFound, format!("host `{name}` not found, or it has no address")))
-        }
+        Err(LookupError::NotFound) => Err(HopError::new(
+            FetchCode::DnsNotFound,
+            format!("host `{name}` not found, or it has no address"),
+        )),
         Err(LookupError::Failed(error)) => {
-            Err(HopError::new(Code::Dns, format!("cannot resolve `{name}`: {error}")))
+            Err(HopError::new(FetchCode::Dns, format!("cannot resolve `{name}`: {error}")))
         }
     }
 }

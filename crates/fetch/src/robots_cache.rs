@@ -3,7 +3,7 @@
 use crate::{
     budget::TimeBudget,
     client::{Fetcher, HopResponse, Oversize, group_of, outcome, outcome_within},
-    error::{Code, FetchError, HopError},
+    error::{FetchCode, FetchError, HopError},
     limits::Limits,
     permit::{acquire, next_permit_at},
     redirects::redirect_location,
@@ -67,7 +67,7 @@ impl Rules {
             Some(rule) => format!("line {} of robots.txt: `{}`", rule.line, rule.text),
             None => "robots.txt disallows everything".to_owned(),
         };
-        Err(HopError::new(Code::RobotsDisallowed, detail).at(url.as_str()))
+        Err(HopError::new(FetchCode::RobotsDisallowed, detail).at(url.as_str()))
     }
 }
 
@@ -169,7 +169,7 @@ impl RobotsCache {
     ) -> RobotsResult {
         let clock = fetcher.clock();
         let wait = |detail: &str| FetchError {
-            code: Code::RobotsWait,
+            code: FetchCode::RobotsWait,
             url: url.as_str().to_owned(),
             detail: detail.to_owned(),
             not_before: Some(clock.now() + PROBE_DELAY),
@@ -247,7 +247,7 @@ async fn fetch(
 ) -> Result<Robots, Failure> {
     let had_time = budget.is_half_left();
     let invalid =
-        |error: String| Failure::Permanent(HopError::new(Code::UrlInvalid, error).at(page.as_str()));
+        |error: String| Failure::Permanent(HopError::new(FetchCode::UrlInvalid, error).at(page.as_str()));
     let mut url =
         page.join("/robots.txt", &UrlOptions::default()).map_err(|error| invalid(error.to_string()))?;
     let limits =
@@ -265,8 +265,8 @@ async fn fetch(
                 fetcher.clock(),
                 &group,
                 ticket,
-                &request.pace,
-                request.waiting,
+                &request.rate_limit,
+                request.on_rate_limit,
                 hop > 0,
                 url.as_str(),
             )
@@ -285,7 +285,7 @@ async fn fetch(
             Err(error) if is_permanent(error.code) => {
                 return Err(Failure::Permanent(error.at(url.as_str())));
             }
-            Err(error) if error.code == Code::TimeoutTotal && !had_time => {
+            Err(error) if error.code == FetchCode::TimeoutTotal && !had_time => {
                 return Err(Failure::Wait(error.at(url.as_str())));
             }
             Err(error) => {
@@ -328,7 +328,7 @@ async fn unreachable(
         return Failure::Unreachable { detail, next_probe: None };
     }
     let next_probe =
-        next_permit_at(fetcher.rate_limiter(), fetcher.clock(), group, ticket, &request.pace).await;
+        next_permit_at(fetcher.rate_limiter(), fetcher.clock(), group, ticket, &request.rate_limit).await;
     Failure::Unreachable { detail, next_probe: Some(next_probe) }
 }
 
@@ -343,7 +343,7 @@ fn probe_outcome(
         Err(_) if other_is_live => RequestOutcome::Neutral,
         Ok(response) if other_is_live && is_unavailable(response.status.as_u16()) => RequestOutcome::Neutral,
         Err(error) if error.stale || is_permanent(error.code) => outcome(response),
-        Err(error) if error.code == Code::TimeoutTotal => outcome_within(had_half, response),
+        Err(error) if error.code == FetchCode::TimeoutTotal => outcome_within(had_half, response),
         Err(_) => RequestOutcome::Failed,
         Ok(response) if is_unavailable(response.status.as_u16()) => {
             RequestOutcome::Blocked { retry_after: retry_after(&response.headers, SystemTime::now()) }
@@ -357,13 +357,13 @@ fn is_unavailable(status: u16) -> bool {
 }
 
 /// Whether a retry of the probe would not help.
-fn is_permanent(code: Code) -> bool {
+fn is_permanent(code: FetchCode) -> bool {
     matches!(
         code,
-        Code::GuardPrivateAddress
-            | Code::GuardPort
-            | Code::DnsNotFound
-            | Code::TlsCertificate
-            | Code::UrlInvalid
+        FetchCode::GuardPrivateAddress
+            | FetchCode::GuardPort
+            | FetchCode::DnsNotFound
+            | FetchCode::TlsCertificate
+            | FetchCode::UrlInvalid
     )
 }

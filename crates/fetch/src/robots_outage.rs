@@ -1,6 +1,6 @@
 //! Outage of a site's robots.txt: its start, its next probe, and which failures count as attempts of items.
 
-use crate::error::{Code, FetchError};
+use crate::error::{FetchCode, FetchError};
 use crawlway_store::{Timestamp, rate_limiter::Ticket};
 use std::{collections::HashSet, time::Duration};
 
@@ -61,9 +61,9 @@ impl Outage {
         let counts = is_wait_over && self.counted.len() < MAX_COUNTED && self.counted.insert(ticket);
         let (code, waited) = if counts {
             let waited = Duration::from_secs(now.since(self.since).as_secs());
-            (Code::RobotsUnreachable, format!(", for {waited:?} so far"))
+            (FetchCode::RobotsUnreachable, format!(", for {waited:?} so far"))
         } else {
-            (Code::RobotsWait, String::new())
+            (FetchCode::RobotsWait, String::new())
         };
         let detail = format!("{}{waited}; next probe at {}", self.detail, self.next_probe.to_iso());
         FetchError { code, url: url.to_owned(), detail, not_before: Some(self.next_probe) }
@@ -80,7 +80,7 @@ mod tests {
         Outage::probed(before, "answered 503".to_owned(), now, now + 5 * MINUTE, 10 * MINUTE)
     }
 
-    fn code(outage: &mut Outage, item: &str, now: Timestamp) -> Code {
+    fn code(outage: &mut Outage, item: &str, now: Timestamp) -> FetchCode {
         outage.error(Ticket::of(item), 15 * MINUTE, now, "http://a.test/").code
     }
 
@@ -89,15 +89,23 @@ mod tests {
         let start = Timestamp::from_millis(1_000_000);
         let mut outage = probed(None, start);
         for minute in 0..15 {
-            assert_eq!(code(&mut outage, "a", start + minute * MINUTE), Code::RobotsWait, "minute {minute}");
+            assert_eq!(
+                code(&mut outage, "a", start + minute * MINUTE),
+                FetchCode::RobotsWait,
+                "minute {minute}"
+            );
         }
         for probe in [15, 20] {
             let now = start + probe * MINUTE;
             outage = probed(Some(&outage), start + (probe - 5) * MINUTE);
             outage = probed(Some(&outage), now);
-            assert_eq!(code(&mut outage, "a", now), Code::RobotsUnreachable, "minute {probe}");
-            assert_eq!(code(&mut outage, "a", now), Code::RobotsWait, "the same probe is not counted twice");
-            assert_eq!(code(&mut outage, "b", now), Code::RobotsUnreachable, "each item counts it");
+            assert_eq!(code(&mut outage, "a", now), FetchCode::RobotsUnreachable, "minute {probe}");
+            assert_eq!(
+                code(&mut outage, "a", now),
+                FetchCode::RobotsWait,
+                "the same probe is not counted twice"
+            );
+            assert_eq!(code(&mut outage, "b", now), FetchCode::RobotsUnreachable, "each item counts it");
         }
     }
 
@@ -106,9 +114,9 @@ mod tests {
         let start = Timestamp::from_millis(1_000_000);
         let first = probed(None, start);
         let mut later = probed(Some(&first), start + 16 * MINUTE);
-        assert_eq!(code(&mut later, "a", start + 16 * MINUTE), Code::RobotsWait);
+        assert_eq!(code(&mut later, "a", start + 16 * MINUTE), FetchCode::RobotsWait);
         let mut within = probed(Some(&first), start + 15 * MINUTE);
-        assert_eq!(code(&mut within, "a", start + 15 * MINUTE), Code::RobotsUnreachable);
+        assert_eq!(code(&mut within, "a", start + 15 * MINUTE), FetchCode::RobotsUnreachable);
     }
 
     #[test]

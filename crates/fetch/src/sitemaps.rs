@@ -3,7 +3,7 @@
 use crate::{
     budget::TimeBudget,
     client::Fetcher,
-    error::{Code, FetchError},
+    error::{FetchCode, FetchError},
     request::Request,
     sitemap::{Child, Entry, Links, MAX_BYTES, MAX_DEPTH, Sitemap, SitemapError},
 };
@@ -13,14 +13,14 @@ use std::collections::{HashSet, VecDeque};
 
 /// Limits on the sitemaps of one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SitemapCaps {
+pub struct SitemapLimits {
     /// Maximum number of files, indexes included.
     pub files: usize,
     /// Maximum number of pages.
     pub pages: usize,
 }
 
-impl Default for SitemapCaps {
+impl Default for SitemapLimits {
     fn default() -> Self {
         Self { files: 500, pages: 1_000_000 }
     }
@@ -74,7 +74,7 @@ pub enum SitemapFileError {
 
 impl SitemapFileError {
     /// Whether a retry can succeed.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Fetch(error) => error.code.is_transient(),
             Self::Status(status) => matches!(status, 408 | 429 | 500..=599),
@@ -91,7 +91,7 @@ impl Fetcher {
         let mut budget = TimeBudget::new(request.limits.total);
         let listed = match self.rules(&request.url, request, &mut budget).await {
             Ok(rules) => rules.sitemaps().to_vec(),
-            Err(error) if request.robots || is_rate_limit(error.code) => return Err(error),
+            Err(error) if request.obey_robots || is_rate_limit(error.code) => return Err(error),
             Err(_) => Vec::new(),
         };
         let mut seen = HashSet::new();
@@ -118,11 +118,11 @@ impl Fetcher {
 
     /// All pages in the sitemaps of a site, breadth first, up to the maximum depth of indexes.
     ///
-    /// An unreadable file is reported in its place and stops no other. A rate limit with [`Waiting::Elsewhere`] fails the whole
+    /// An unreadable file is reported in its place and stops no other. A rate limit with [`OnRateLimit::Defer`] fails the whole
     /// call; [`Fetcher::sitemap_walk`] goes file by file instead, and keeps only one file in memory.
     ///
-    /// [`Waiting::Elsewhere`]: crate::Waiting::Elsewhere
-    pub async fn sitemaps(&self, request: &Request, caps: SitemapCaps) -> Result<Sitemaps, FetchError> {
+    /// [`OnRateLimit::Defer`]: crate::OnRateLimit::Defer
+    pub async fn sitemaps(&self, request: &Request, caps: SitemapLimits) -> Result<Sitemaps, FetchError> {
         let mut all = Sitemaps::default();
         let mut seen = HashSet::new();
         let mut walk = self.sitemap_walk(request, caps).await?;
@@ -138,7 +138,7 @@ impl Fetcher {
     pub async fn sitemap_walk(
         &self,
         request: &Request,
-        caps: SitemapCaps,
+        caps: SitemapLimits,
     ) -> Result<SitemapWalk, FetchError> {
         let roots = self.sitemap_roots(request).await?;
         Ok(SitemapWalk {
@@ -188,7 +188,7 @@ impl Fetcher {
 #[derive(Debug)]
 pub struct SitemapWalk {
     request: Request,
-    caps: SitemapCaps,
+    caps: SitemapLimits,
     /// URLs of all discovered files.
     seen: HashSet<String>,
     /// Files to read, with their depth.
@@ -209,7 +209,7 @@ pub struct SitemapRead {
 
 impl SitemapWalk {
     /// URL of the next file.
-    pub fn upcoming(&self) -> Option<&NormalUrl> {
+    pub fn next_url(&self) -> Option<&NormalUrl> {
         self.pending.front().map(|(url, _)| url)
     }
 
@@ -219,7 +219,7 @@ impl SitemapWalk {
     }
 
     /// Queues a file for another read, after all others.
-    pub fn again(&mut self, file: SitemapFile) {
+    pub fn read_again(&mut self, file: SitemapFile) {
         self.files = self.files.saturating_sub(1);
         self.pending.push_back((file.url, file.depth));
     }
@@ -277,6 +277,6 @@ fn unseen(children: Vec<Child>, base: &NormalUrl, seen: &mut HashSet<String>, ro
         .collect()
 }
 
-fn is_rate_limit(code: Code) -> bool {
-    matches!(code, Code::GateWait | Code::GateOpen | Code::GateUnavailable)
+fn is_rate_limit(code: FetchCode) -> bool {
+    matches!(code, FetchCode::RateLimited | FetchCode::BreakerOpen | FetchCode::RateLimiterUnavailable)
 }

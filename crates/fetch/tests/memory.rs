@@ -9,7 +9,7 @@ mod server;
 #[path = "hostile/setup.rs"]
 mod setup;
 
-use crawlway_fetch::{Code, Fetcher};
+use crawlway_fetch::{FetchCode, Fetcher};
 use server::{
     Server, dripping_body, encoded, endless_body, endless_headers, endlessly, gzip, page,
     request as read_request,
@@ -72,21 +72,24 @@ async fn hostile_servers_do_not_fill_the_memory() {
     let malformed = [
         (
             Server::replying("HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n").await,
-            Code::RedirectLoop,
+            FetchCode::RedirectLoop,
         ),
         (
             Server::replying("HTTP/1.1 302 Found\r\nlocation: http://[::1]/\r\ncontent-length: 0\r\n\r\n")
                 .await,
-            Code::GuardPrivateAddress,
+            FetchCode::GuardPrivateAddress,
         ),
-        (Server::replying("SSH-2.0-OpenSSH_9.2\r\n").await, Code::HttpProtocol),
-        (Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly this").await, Code::HttpLength),
-        (Server::replying(format!("{chunked}ff\r\nonly this")).await, Code::HttpLength),
+        (Server::replying("SSH-2.0-OpenSSH_9.2\r\n").await, FetchCode::HttpProtocol),
+        (
+            Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly this").await,
+            FetchCode::HttpLength,
+        ),
+        (Server::replying(format!("{chunked}ff\r\nonly this")).await, FetchCode::HttpLength),
         (
             Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await,
-            Code::BodyTooLarge,
+            FetchCode::BodyTooLarge,
         ),
-        (Server::replying("").await, Code::Reset),
+        (Server::replying("").await, FetchCode::Reset),
     ];
     let small = Server::by_path(|path| page("200 OK", "", path.as_bytes())).await;
     let visit = async |fetcher: &Fetcher, server: &Server, number: usize| {
@@ -107,19 +110,19 @@ async fn hostile_servers_do_not_fill_the_memory() {
             number += 1;
             number
         };
-        expect(visit(&fetcher, &endless, next()).await, Code::BodyTooLarge);
-        expect(visit(&fetcher, &flood, next()).await, Code::HeadersTooLarge);
+        expect(visit(&fetcher, &endless, next()).await, FetchCode::BodyTooLarge);
+        expect(visit(&fetcher, &flood, next()).await, FetchCode::HeadersTooLarge);
         let error = visit(&fetcher, &line, next()).await.expect_err("no HTTP");
-        assert!(matches!(error.code, Code::HttpProtocol | Code::HeadersTooLarge), "{error}");
+        assert!(matches!(error.code, FetchCode::HttpProtocol | FetchCode::HeadersTooLarge), "{error}");
         for (server, code) in &malformed {
             expect(visit(&fetcher, server, next()).await, *code);
         }
         for bomb in &bombs {
-            expect(visit(&fetcher, bomb, next()).await, Code::BodyBomb);
+            expect(visit(&fetcher, bomb, next()).await, FetchCode::BodyBomb);
         }
     }
     number += 1;
-    expect(visit(&fetcher, &drip, number).await, Code::TimeoutTotal);
+    expect(visit(&fetcher, &drip, number).await, FetchCode::TimeoutTotal);
     for number in number + 1..number + 2000 {
         visit(&fetcher, &small, number).await.expect("a page");
     }

@@ -36,7 +36,7 @@ fail_points! {
     /// Steps of the runner, each with a fail point after it.
     Step {
         /// The item is received.
-        Taken = "taken",
+        Received = "taken",
         /// The stage has run.
         Ran = "ran",
         /// The output is published.

@@ -13,20 +13,20 @@
 mod coalesce;
 pub mod fail;
 mod lost_workers;
-mod meter;
+mod metrics;
 mod replay;
 mod runner;
+mod shutdown;
 mod solo;
 mod source;
 mod stage;
-mod stop;
 
 pub use coalesce::Coalescer;
-pub use lost_workers::{ItemsOf, close_trails_of_the_lost};
-pub use meter::{BUCKETS_MS, Meter, Reading};
+pub use lost_workers::{StageQueue, close_lost_trails};
+pub use metrics::{BUCKETS_MS, StageMetrics, StageSnapshot};
 pub use replay::{ReplayError, replay};
-pub use runner::{Backpressure, Flow, MAX_DEFER, Parts, Ran, Settings};
-pub use solo::Exclusive;
+pub use runner::{Backpressure, Flow, FlowExit, FlowServices, MAX_DEFER, Settings};
+pub use shutdown::Shutdown;
+pub use solo::SoloLock;
 pub use source::{QueueSource, ReceiveWait, Settlement, Source};
 pub use stage::{Context, EffectError, FailureCounter, Invalid, Item, Output, Stage, StageError};
-pub use stop::Stop;

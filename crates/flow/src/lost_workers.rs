@@ -1,7 +1,7 @@
 //! Closing the trails of items that became dead letters because their workers crashed and could not write the last entry.
 
 use crate::ReplayError;
-use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter, QueueName};
+use crawlway_broker::{DeadLetterCause, DeadLetterFilter, DeadLetters, QueueName};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::{AttemptEnd, TrailEntry, Trails};
 
@@ -10,7 +10,7 @@ const PAGE_SIZE: usize = 200;
 
 /// Queue with the stage that consumes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ItemsOf {
+pub struct StageQueue {
     /// Name of the queue.
     pub queue: QueueName,
     /// Name of the flow in trails.
@@ -21,15 +21,15 @@ pub struct ItemsOf {
 
 /// Writes the last trail entry of every dead letter in these queues whose worker was lost, unless the trail is closed.
 /// Returns how many were written. Idempotent.
-pub async fn close_trails_of_the_lost(
-    broker: &dyn Broker,
+pub async fn close_lost_trails(
+    broker: &dyn DeadLetters,
     trails: &dyn Trails,
     clock: &Clock,
     worker: &str,
-    queues: &[ItemsOf],
+    queues: &[StageQueue],
 ) -> Result<u64, ReplayError> {
     let mut closed = 0;
-    for ItemsOf { queue, flow, stage } in queues {
+    for StageQueue { queue, flow, stage } in queues {
         let filter = DeadLetterFilter { cause: Some(DeadLetterCause::WorkerLost), ..DeadLetterFilter::all() };
         let mut after = None;
         loop {

@@ -1,7 +1,7 @@
 //! Replay of dead letters that continues their trails.
 
 use crawlway_broker::{
-    Broker, BrokerError, DeadLetter, DeadLetterFilter, DeadLetterId, MessageId, QueueName, ReplayOutcome,
+    BrokerError, DeadLetter, DeadLetterFilter, DeadLetterId, DeadLetters, MessageId, QueueName, ReplayOutcome,
 };
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::{AttemptEnd, StoreError, TrailEntry, Trails};
@@ -25,9 +25,9 @@ pub enum ReplayError {
 }
 
 /// Moves matching dead letters back into their queue. The trail entry is written first, so that no replayed item lacks
-/// it; a letter that could then not be replayed gets another entry that says so.
+/// it; a dead letter that could then not be replayed gets another entry with the reason.
 pub async fn replay(
-    broker: &dyn Broker,
+    broker: &dyn DeadLetters,
     trails: &dyn Trails,
     clock: &Clock,
     flow: &str,
@@ -55,19 +55,19 @@ pub async fn replay(
 }
 
 struct Replay<'a> {
-    broker: &'a dyn Broker,
+    broker: &'a dyn DeadLetters,
     trails: &'a dyn Trails,
     clock: &'a Clock,
     flow: &'a str,
     by: &'a str,
     queue: &'a QueueName,
     started: Timestamp,
-    /// Items replayed in the millisecond of the start, whose next death may have the same time as their last.
+    /// Items that were replayed in the millisecond of the start: if they become dead letters again at once, the time does not tell it.
     replayed: HashSet<MessageId>,
 }
 
 impl Replay<'_> {
-    /// Whether a letter was dead before the start. Items that die again during the replay are left alone.
+    /// Whether a dead letter existed before the start. Items that become dead letters again during the replay are not replayed twice.
     fn is_due(&self, letter: &DeadLetter) -> bool {
         match letter.dead_at.cmp(&self.started) {
             Ordering::Less => true,

@@ -5,7 +5,7 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 /// Process-wide lock of all flows: shared by running items, exclusive for a suspect that runs solo.
 #[derive(Debug, Clone, Default)]
-pub struct Exclusive(Arc<RwLock<()>>);
+pub struct SoloLock(Arc<RwLock<()>>);
 
 /// Guard of the lock while an item runs.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) enum RunGuard {
     Solo(OwnedRwLockWriteGuard<()>),
 }
 
-impl Exclusive {
+impl SoloLock {
     /// Waits until no item runs solo.
     pub(crate) async fn shared(&self) -> RunGuard {
         RunGuard::Shared(self.0.clone().read_owned().await)

@@ -1,6 +1,6 @@
 //! Sources: a queue, or a store that behaves like one, from which a stage receives items.
 
-use crate::Stop;
+use crate::Shutdown;
 use crawlway_broker::{
     Broker, BrokerError, Delivery, QueueSpec, Receipt, SettleError, SettleOutcome, Verdict,
 };
@@ -35,19 +35,19 @@ pub trait Source<N>: Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiveWait<'s> {
     max: Duration,
-    stop: &'s Stop,
+    stop: &'s Shutdown,
     /// Flush count at the start of a batch that waits for more items.
     batch_since: Option<u64>,
 }
 
 impl<'s> ReceiveWait<'s> {
     /// Wait that a shutdown ends early.
-    pub fn new(max: Duration, stop: &'s Stop) -> Self {
+    pub fn new(max: Duration, stop: &'s Shutdown) -> Self {
         Self { max, stop, batch_since: None }
     }
 
     /// Wait for more items of a batch, which a flush ends early too.
-    pub(crate) fn for_batch(max: Duration, stop: &'s Stop, flush_count: u64) -> Self {
+    pub(crate) fn for_batch(max: Duration, stop: &'s Shutdown, flush_count: u64) -> Self {
         Self { max, stop, batch_since: Some(flush_count) }
     }
 

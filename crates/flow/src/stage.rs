@@ -1,6 +1,6 @@
 //! The [`Stage`] trait, its input and its output.
 
-use crate::Stop;
+use crate::Shutdown;
 use crawlway_broker::{Delivery, MessageId, Outgoing};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::StoreError;
@@ -127,7 +127,7 @@ pub enum StageError {
         /// Reason of the deferral.
         reason: Cow<'static, str>,
     },
-    /// Obstacle for this item alone: the item is deferred, its group goes on. Counts no attempt.
+    /// The item cannot be processed yet, for a reason of its own: it is deferred, its group is not. Counts no attempt.
     #[error("{reason}")]
     DeferItem {
         /// Earliest time of the next attempt.
@@ -191,5 +191,5 @@ pub struct Context {
     /// Clock of the process.
     pub clock: Clock,
     /// Shutdown signal; long work may end early.
-    pub stop: Stop,
+    pub stop: Shutdown,
 }

@@ -1,6 +1,6 @@
 //! Index backlog of a crawl: its pages that are still to be indexed. All crawls share the queue, so it may never be empty.
 
-use crate::{parts::Parts, problem::Problem};
+use crate::{context::GatewayContext, problem::Problem};
 use crawlway_broker::{BrokerError, Depth};
 use crawlway_clock::Timestamp;
 use crawlway_flows::search::crawler_queue;
@@ -59,23 +59,22 @@ impl BacklogSample {
     /// Takes a sample, for crawls of which the last one ended at `ended_at`. The queue is read before the stage, so that a page
     /// that is indexed in between counts as pending.
     pub(crate) async fn take(
-        parts: &Parts,
+        context: &GatewayContext,
         backlog: &IndexBacklog,
         ended_at: Option<Timestamp>,
     ) -> Result<Self, Problem> {
-        let depth = match parts.broker.depth(&crawler_queue()).await {
+        let depth = match context.queues.depth(&crawler_queue()).await {
             Err(BrokerError::UnknownQueue { .. }) => Depth::default(),
             depth => depth?,
         };
-        let index = parts.meters.iter().find(|meter| meter.stage == "index");
+        let index = context.meters.iter().find(|meter| meter.stage == "index");
         let ended = index.map(|index| index.meter.read().ended());
-        let mut sample = Self { depth, ended, open: 0, now: parts.clock.now() };
+        let mut sample = Self { depth, ended, open: 0, now: context.clock.now() };
         if let Some(cached) = backlog.needs_trails(&sample, ended_at) {
             sample.open = match cached {
                 Some(open) => open,
-                None => {
-                    backlog.set_open(sample.now, parts.trails.open_items(MAX_OPEN_TRAILS).await?.len() as u64)
-                }
+                None => backlog
+                    .set_open(sample.now, context.trails.open_items(MAX_OPEN_TRAILS).await?.len() as u64),
             };
         }
         Ok(sample)

@@ -1,4 +1,4 @@
-//! HTTP gateway: the flows as a JSON API, for programs and for the console.
+//! HTTP gateway: the flows as a JSON API.
 //!
 //! ```text
 //! request ─▶ id, log, timeout ─▶ host and origin check ─▶ token ─▶ route ─▶ contracts (broker, stores, fetcher)
@@ -6,13 +6,14 @@
 //!                 └────────── response, or problem+json ◀────────────┘
 //! ```
 //!
-//! The gateway depends on contracts only; the process that runs it injects the backends as [`Parts`].
+//! The gateway depends on contracts only; the process that runs it injects the backends as [`GatewayContext`].
 
-pub mod answers;
 mod auth;
 mod auth_throttle;
 mod coalescing;
+mod context;
 mod crawl_rates;
+pub mod dto;
 mod extract;
 mod health;
 mod index_backlog;
@@ -22,21 +23,20 @@ mod middleware;
 mod openapi;
 mod origin;
 mod partial;
-mod parts;
 mod problem;
 mod readiness;
 mod routes;
 mod serve;
-pub mod shape;
-pub mod stored;
+pub mod service;
+pub mod stored_pages;
 
 pub use auth::Token;
-pub use inventory::{Inventory, InventoryOptions};
+pub use context::{CrawlDefaults, GatewayContext, StageMeter};
+pub use inventory::{InventoryOptions, InventoryService};
 pub use openapi::document;
 pub use origin::AllowedHosts;
-pub use partial::{Switch, inventory_router, starting};
-pub use parts::{CrawlDefaults, Parts, StageMeter};
+pub use partial::{RouterSwitch, inventory_router, starting_router};
 pub use problem::Problem;
-pub use readiness::{Need, Probe, Readiness};
-pub use routes::{Options, health_router, router, starting_health_router};
-pub use serve::{Access, BindError, Limits, Listening, bind};
+pub use readiness::{DependencySpec, Probe, Readiness};
+pub use routes::{RouterOptions, health_router, router, starting_health_router};
+pub use serve::{AccessControl, BindError, ConnectionLimits, Listener, bind};

@@ -1,8 +1,9 @@
-//! `/metrics`: Prometheus metrics of the process.
+//! `/metrics`: Prometheus metrics of the process. Counted by `StageMetrics` (`crates/flow`), `Fetcher::outcomes` (`crates/fetch`), the depth of
+//! the queues and [`RequestMeter`]; a new metric is a field of [`Snapshot`] and a line in its `encode`.
 
 use crate::{
     coalescing::CoalescingCache,
-    parts::{Parts, Shared, StageMeter},
+    context::{GatewayContext, Shared, StageMeter},
     problem::Problem,
     readiness::Readiness,
 };
@@ -10,9 +11,9 @@ use axum::{
     extract::{FromRef, State},
     response::{IntoResponse, Response},
 };
-use crawlway_broker::{Broker, Depth, QueueName};
+use crawlway_broker::{Depth, QueueAdmin, QueueName};
 use crawlway_fetch::Fetcher;
-use crawlway_flow::Reading;
+use crawlway_flow::StageSnapshot;
 use http::{Method, header};
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -85,7 +86,7 @@ pub(crate) struct Telemetry {
 
 #[derive(Debug, Clone)]
 struct Sources {
-    broker: Arc<dyn Broker>,
+    queues: Arc<dyn QueueAdmin>,
     depths: CoalescingCache<Vec<(String, Depth)>>,
     fetcher: Option<Arc<Fetcher>>,
     meters: Vec<StageMeter>,
@@ -98,21 +99,21 @@ impl Telemetry {
     }
 
     /// Telemetry of a process with queues only.
-    pub(crate) fn of_queues(readiness: Readiness, broker: Arc<dyn Broker>) -> Self {
+    pub(crate) fn of_queues(readiness: Readiness, queues: Arc<dyn QueueAdmin>) -> Self {
         let sources =
-            Sources { broker, depths: CoalescingCache::default(), fetcher: None, meters: Vec::new() };
+            Sources { queues, depths: CoalescingCache::default(), fetcher: None, meters: Vec::new() };
         Self { sources: Some(sources), ..Self::starting(readiness) }
     }
 
     /// Telemetry of a full gateway or worker.
-    pub(crate) fn of_parts(parts: &Parts) -> Self {
+    pub(crate) fn of_gateway(context: &GatewayContext) -> Self {
         let sources = Sources {
-            broker: parts.broker.clone(),
+            queues: context.queues.clone(),
             depths: CoalescingCache::default(),
-            fetcher: Some(parts.fetcher.clone()),
-            meters: parts.meters.clone(),
+            fetcher: Some(context.fetcher.clone()),
+            meters: context.meters.clone(),
         };
-        Self { sources: Some(sources), ..Self::starting(parts.readiness.clone()) }
+        Self { sources: Some(sources), ..Self::starting(context.readiness.clone()) }
     }
 
     /// Meter of the requests.
@@ -135,7 +136,7 @@ impl FromRef<Shared> for Telemetry {
 
 impl FromRef<Shared> for Readiness {
     fn from_ref(shared: &Shared) -> Self {
-        shared.parts.readiness.clone()
+        shared.context.readiness.clone()
     }
 }
 
@@ -155,7 +156,7 @@ pub(crate) async fn metrics(State(telemetry): State<Telemetry>) -> Result<Respon
 /// All values at one point in time.
 #[derive(Debug)]
 struct Snapshot {
-    stages: Vec<(&'static str, &'static str, Reading)>,
+    stages: Vec<(&'static str, &'static str, StageSnapshot)>,
     queues: Vec<(String, Depth)>,
     fetches: BTreeMap<String, u64>,
     requests: BTreeMap<RequestKey, Times>,
@@ -168,8 +169,8 @@ impl Snapshot {
         let sources = telemetry.sources.as_ref();
         let queues = async {
             match sources {
-                Some(Sources { broker, depths, .. }) => {
-                    depths.get(DEPTH_TIMEOUT * 2, || queue_depths(broker.clone())).await.unwrap_or_default()
+                Some(Sources { queues, depths, .. }) => {
+                    depths.get(DEPTH_TIMEOUT * 2, || queue_depths(queues.clone())).await.unwrap_or_default()
                 }
                 None => Vec::new(),
             }
@@ -188,18 +189,18 @@ impl Snapshot {
 }
 
 /// Depth of each queue that responds in time.
-async fn queue_depths(broker: Arc<dyn Broker>) -> Vec<(String, Depth)> {
-    let queues = broker.queues().await.unwrap_or_default();
+async fn queue_depths(queues: Arc<dyn QueueAdmin>) -> Vec<(String, Depth)> {
+    let specs = queues.queues().await.unwrap_or_default();
     let depth = |name: QueueName| {
-        let broker = &broker;
+        let queues = &queues;
         async move {
-            match tokio::time::timeout(DEPTH_TIMEOUT, broker.depth(&name)).await {
+            match tokio::time::timeout(DEPTH_TIMEOUT, queues.depth(&name)).await {
                 Ok(Ok(depth)) => Some((name.to_string(), depth)),
                 _ => None,
             }
         }
     };
-    let depths = futures::future::join_all(queues.into_iter().map(|spec| depth(spec.name))).await;
+    let depths = futures::future::join_all(specs.into_iter().map(|spec| depth(spec.name))).await;
     depths.into_iter().flatten().collect()
 }
 
@@ -308,6 +309,7 @@ fn buckets(took: impl Iterator<Item = (Option<u64>, u64)>) -> Vec<(f64, u64)> {
     took.map(|(bound, count)| (bound.map_or(f64::INFINITY, |millis| millis as f64 / 1000.0), count)).collect()
 }
 
+/// Writes a counter. The encoder appends `_total` to its name.
 fn counters<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

@@ -2,12 +2,12 @@
 
 use crate::{
     health,
-    inventory::Inventory,
+    inventory::InventoryService,
     metrics::{self, Telemetry},
     openapi,
     problem::{Problem, excerpt},
     readiness::Readiness,
-    routes::{self, Options},
+    routes::{self, RouterOptions},
 };
 use axum::{
     Router,
@@ -22,11 +22,11 @@ use tower::ServiceExt;
 /// State of the routes of the flow `inventory`, health and metrics.
 #[derive(Debug, Clone)]
 struct PartialState {
-    inventory: Inventory,
+    inventory: InventoryService,
     telemetry: Telemetry,
 }
 
-impl FromRef<PartialState> for Inventory {
+impl FromRef<PartialState> for InventoryService {
     fn from_ref(state: &PartialState) -> Self {
         state.inventory.clone()
     }
@@ -46,14 +46,14 @@ impl FromRef<PartialState> for Readiness {
 
 /// Router of a process that starts: health, metrics, and the flow `inventory`, which accepts URLs as soon as the broker is
 /// connected.
-pub fn starting(inventory: Inventory, readiness: Readiness, options: Options) -> Router {
+pub fn starting_router(inventory: InventoryService, readiness: Readiness, options: RouterOptions) -> Router {
     let state = PartialState { inventory, telemetry: Telemetry::starting(readiness) };
     let router = partial_routes().merge(openapi::redirects()).fallback(not_started);
     with_middleware(router, state, options)
 }
 
 /// Router for the flow `inventory` alone, in a process without crawl records: its routes, health and metrics.
-pub fn inventory_router(inventory: Inventory, readiness: Readiness, options: Options) -> Router {
+pub fn inventory_router(inventory: InventoryService, readiness: Readiness, options: RouterOptions) -> Router {
     let telemetry = Telemetry::of_queues(readiness, inventory.broker().clone());
     let router =
         partial_routes().fallback(not_routed).method_not_allowed_fallback(routes::method_not_allowed);
@@ -68,7 +68,7 @@ fn partial_routes() -> Router<PartialState> {
         .route("/metrics", get(metrics::metrics))
 }
 
-fn with_middleware(router: Router<PartialState>, state: PartialState, options: Options) -> Router {
+fn with_middleware(router: Router<PartialState>, state: PartialState, options: RouterOptions) -> Router {
     let requests = state.telemetry.requests().clone();
     routes::with_middleware(router, requests, state, options)
 }
@@ -89,9 +89,9 @@ async fn not_routed(uri: Uri) -> Problem {
 
 /// Router that can be replaced at run time without closing connections.
 #[derive(Debug, Clone)]
-pub struct Switch(Arc<RwLock<Router>>);
+pub struct RouterSwitch(Arc<RwLock<Router>>);
 
-impl Switch {
+impl RouterSwitch {
     /// Switch that starts with this router.
     pub fn new(router: Router) -> Self {
         Self(Arc::new(RwLock::new(router)))

@@ -3,8 +3,8 @@
 //! It exists before the dependencies are opened, so that health checks are answered from the start.
 
 use crate::coalescing::CoalescingCache;
-use crawlway_broker::Broker;
-use crawlway_flow::Stop;
+use crawlway_broker::QueueBackend;
+use crawlway_flow::Shutdown;
 use crawlway_flows::search::FRONTIER;
 use futures::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
@@ -22,8 +22,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Name of a dependency of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Need {
-    /// Role: `broker`, `records`, `seen`, `gate`, `inventory` or `index`.
+pub struct DependencySpec {
+    /// Role: `broker`, `records`, `seen`, `rate_limiter`, `inventory` or `index`.
     pub name: &'static str,
     /// Backend: `rabbitmq`, `postgresql`, `redis`, `mongodb`, or `embedded`.
     pub backend: &'static str,
@@ -47,7 +47,7 @@ impl Probe {
     }
 
     /// Probe of a broker: whether it accepts messages, and the depth of one of its queues, which only the broker knows.
-    pub fn broker(broker: Arc<dyn Broker>) -> Self {
+    pub fn broker(broker: Arc<dyn QueueBackend>) -> Self {
         Self::new(move || {
             let broker = broker.clone();
             async move {
@@ -66,7 +66,7 @@ impl Probe {
 /// State of a dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Dependency {
-    /// Name: `broker`, `records`, `seen`, `gate`, `inventory`, `index`, `stages` or `process`.
+    /// Name: `broker`, `records`, `seen`, `rate_limiter`, `inventory`, `index`, `stages` or `process`.
     pub(crate) name: &'static str,
     /// Backend, such as `rabbitmq`, `postgresql`, `redis`, `mongodb` or `embedded`; null for the process itself.
     pub(crate) backend: Option<&'static str>,
@@ -81,14 +81,14 @@ pub(crate) struct Dependency {
 pub struct Readiness(Arc<Inner>);
 
 struct Inner {
-    stop: Stop,
+    stop: Shutdown,
     parts: Vec<Part>,
     /// Returns why the stages ended without a shutdown. Set once the process has started.
     stage_failure: OnceLock<Arc<dyn Fn() -> Option<String> + Send + Sync>>,
 }
 
 struct Part {
-    need: Need,
+    need: DependencySpec,
     state: Mutex<State>,
     cache: CoalescingCache<Result<(), String>>,
 }
@@ -102,14 +102,14 @@ enum State {
 
 impl fmt::Debug for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let needs: Vec<&Need> = self.0.parts.iter().map(|part| &part.need).collect();
+        let needs: Vec<&DependencySpec> = self.0.parts.iter().map(|part| &part.need).collect();
         f.debug_struct("Readiness").field("needs", &needs).finish_non_exhaustive()
     }
 }
 
 impl Readiness {
     /// Readiness of a process that starts with these dependencies, none of them opened yet.
-    pub fn starting(needs: impl IntoIterator<Item = Need>, stop: Stop) -> Self {
+    pub fn starting(needs: impl IntoIterator<Item = DependencySpec>, stop: Shutdown) -> Self {
         let part =
             |need| Part { need, state: Mutex::new(State::Opening(None)), cache: CoalescingCache::default() };
         let parts = needs.into_iter().map(part).collect();
@@ -184,7 +184,7 @@ impl Part {
                 }
             },
         };
-        let Need { name, backend } = self.need;
+        let DependencySpec { name, backend } = self.need;
         Dependency { name, backend: Some(backend), ready: reason.is_none(), reason }
     }
 }

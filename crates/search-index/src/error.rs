@@ -49,7 +49,7 @@ pub enum OpenError {
     },
     /// An option is out of range.
     #[error("{problem}")]
-    IndexOptions {
+    InvalidOptions {
         /// What is wrong and what was expected.
         problem: String,
     },

@@ -71,7 +71,7 @@ impl TantivyIndex {
                 "{threads} threads with {memory} bytes of memory together cannot index; \
                  give at least one thread, and each from {MIN_MEMORY} to 4000000000 bytes"
             );
-            return Err(OpenError::IndexOptions { problem });
+            return Err(OpenError::InvalidOptions { problem });
         }
         let directory = directory.as_ref();
         let open::Opened { lock, index, reader, fields, tombstones } = open::open(directory, memory)?;

@@ -8,8 +8,9 @@ use tantivy::{
 /// Larger segments (in pages) are not merged, so that the write amplification does not grow with the index.
 const MAX_MERGED_SEGMENT: usize = 50_000;
 
-/// A merge of more pages is split into merges of this many segments, since the cost of a merge grows with its pages.
+/// Maximum number of pages of a merge of many segments, since the cost of a merge grows with its pages.
 const MAX_MERGE_PAGES: u64 = 100_000;
+/// Maximum number of segments of each part that a larger merge is split into.
 const MAX_SEGMENTS: usize = 10;
 
 /// Share of deleted pages from which on a segment is rewritten.

@@ -1,4 +1,4 @@
-//! Tokenizer of the index: the words of all page indexes.
+//! Tantivy adapter of the tokenizer that all page indexes share.
 
 use crawlway_store::pages::tokenizer::{TextTokenizer, tokenize};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};

@@ -25,7 +25,7 @@ const FILE: &str = "tombstones";
 const MAGIC: &[u8; 8] = b"cwtomb01";
 const RECORD: usize = 24;
 
-/// Number of tombstones, about 50 MB in memory; the oldest of more are dropped.
+/// Maximum number of tombstones, about 50 MB in memory; beyond it the oldest are dropped.
 const MAX_TOMBSTONES: usize = 1_000_000;
 
 /// Number of records below which the file is not compacted.

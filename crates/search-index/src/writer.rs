@@ -68,7 +68,7 @@ fn run(parts: Parts, requests: &Receiver<Request>) {
     let mut writer = Writer { parts, inner: None, load: Load::Busy, may_merge: false, filter: None };
     let mut close = None;
     while let Some(first) = writer.next(requests) {
-        let mut group = Group::default();
+        let mut group = CommitBatch::default();
         let mut next = Some(first);
         while let Some(request) = next {
             match request {
@@ -96,7 +96,7 @@ fn run(parts: Parts, requests: &Receiver<Request>) {
 
 /// Requests that share a commit.
 #[derive(Default)]
-struct Group {
+struct CommitBatch {
     /// The latest version of each page, in the order of arrival: a batch and an index into it.
     changes: Vec<(Arc<[IndexedPage]>, usize)>,
     by_url: HashMap<String, usize>,
@@ -104,7 +104,7 @@ struct Group {
     remove: Vec<(Vec<String>, Option<Timestamp>, Reply<u64>)>,
 }
 
-impl Group {
+impl CommitBatch {
     fn write(&mut self, pages: Arc<[IndexedPage]>, reply: Reply<()>) {
         for (at, page) in pages.iter().enumerate() {
             let change = (pages.clone(), at);

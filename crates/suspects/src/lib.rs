@@ -1,6 +1,6 @@
 //! Suspects: items whose worker was lost. One of them may have crashed it.
 //!
-//! A lost worker counts no attempt, since most of its items are not to blame. Instead, an item takes twice as many slots
+//! A lost worker does not count as an attempt of its items, since most of them did not cause the crash. Instead, an item takes twice as many slots
 //! with each lost worker, so that suspects run in halving groups. After [`SOLO_AFTER`] losses it runs solo: with
 //! nothing else in its process. Only a crash of a solo run counts against the item.
 

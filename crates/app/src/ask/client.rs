@@ -1,8 +1,9 @@
 //! HTTP client of the gateway's JSON API. The only HTTP client of the commands.
 
-use crate::config::GatewaySettings;
+use crate::{config::GatewaySettings, failure::UsageError};
 use anyhow::{Context, anyhow, bail};
 use crawlway_gateway::Problem;
+use crawlway_tls::ClientTls;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
     Method, Request, StatusCode,
@@ -17,7 +18,7 @@ use std::{
     net::{IpAddr, UdpSocket},
     time::Duration,
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 use url::Url;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,6 +31,8 @@ const MAX_BODY: usize = 1 << 30;
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     base: Url,
+    /// TLS of an `https` URL.
+    tls: Option<ClientTls>,
     token: String,
     timeout: Duration,
 }
@@ -58,8 +61,10 @@ struct Response {
 
 impl Client {
     /// Client of the gateway at a URL that [`GatewaySettings::url`] has checked.
-    pub(crate) fn new(base: Url, settings: &GatewaySettings) -> Self {
-        Self { base, token: settings.token().to_owned(), timeout: settings.request_timeout() + EXTRA_TIMEOUT }
+    pub(crate) fn new(base: Url, settings: &GatewaySettings) -> Result<Self, UsageError> {
+        let tls = (base.scheme() == "https").then(|| settings.tls()).transpose().map_err(UsageError)?;
+        let timeout = settings.request_timeout() + EXTRA_TIMEOUT;
+        Ok(Self { base, tls, token: settings.token().to_owned(), timeout })
     }
 
     /// Client with another timeout.
@@ -145,9 +150,12 @@ impl Client {
 
     async fn send(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> anyhow::Result<Response> {
         let sent = timeout(self.timeout, self.exchange(method, url, body)).await;
-        sent.map_err(|_| anyhow!("no response within {} s", self.timeout.as_secs())).flatten().with_context(
-            || format!("cannot reach the gateway at {}; check that it runs there", self.base_url()),
-        )
+        let sent = sent.map_err(|_| anyhow!("no response within {} s", self.timeout.as_secs())).flatten();
+        sent.map_err(|error| {
+            let advice = self.tls.as_ref().and_then(|tls| tls.advice(&format!("{error:#}")));
+            let advice = advice.unwrap_or_else(|| "check that it runs there".to_owned());
+            error.context(format!("cannot reach the gateway at {}; {advice}", self.base_url()))
+        })
     }
 
     fn decode<T: DeserializeOwned>(&self, url: &Url, response: &Response) -> anyhow::Result<T> {
@@ -167,15 +175,12 @@ impl Client {
 
     async fn exchange(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> anyhow::Result<Response> {
         let (host, port) = (self.base.host_str().unwrap_or_default(), self.base.port_or_known_default());
-        let name = host.trim_start_matches('[').trim_end_matches(']');
-        let connecting = TcpStream::connect((name, port.unwrap_or(80)));
+        let connecting = crawlway_tls::dial(host, port.unwrap_or(80), self.tls.as_ref());
         let stream = timeout(CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| anyhow!("no connection within {CONNECT_TIMEOUT:?}"))??;
-        let _ = stream.set_nodelay(true);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // An error of the connection is also the error of the request.
-        tokio::spawn(connection);
+        let connection = tokio::spawn(connection);
         let path = match url.query() {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
@@ -193,7 +198,14 @@ impl Client {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())))?;
-        let response: hyper::Response<Incoming> = sender.send_request(request).await?;
+        let response: hyper::Response<Incoming> = match sender.send_request(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                drop(sender);
+                // The connection has the cause, such as an alert of TLS.
+                return Err(connection.await?.err().unwrap_or(error).into());
+            }
+        };
         let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let (status, content_type) = (response.status(), content_type.unwrap_or_default().to_owned());
         let body = Limited::new(response.into_body(), MAX_BODY).collect().await;

@@ -2,11 +2,11 @@
 
 use super::{Client, Target};
 use crate::open;
-use crawlway_broker::{Broker, BrokerError};
+use crawlway_broker::{BrokerError, QueueBackend};
 use crawlway_flows::search::crawler_queue;
 use crawlway_gateway::{
-    answers::crawls,
-    shape::{CrawlList, CrawlUrls, CrawlView, DeletedCrawl},
+    dto::{CrawlList, CrawlUrls, CrawlView, DeletedCrawl},
+    service::crawls,
 };
 use crawlway_store::{Frontier, frontier::CrawlState};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) enum Crawls {
     Local {
         records: open::Records,
         /// The queues, unless another process has them open.
-        broker: Option<Arc<dyn Broker>>,
+        broker: Option<Arc<dyn QueueBackend>>,
         /// Whether no other process can work on the crawls.
         alone: bool,
     },
@@ -34,7 +34,7 @@ impl Crawls {
             Target::Local(config) => config,
         };
         match open::existing_queues(config).await {
-            Ok(open::Queues { broker, records: Some(records), alone }) => {
+            Ok(open::Queues { broker, records: Some(records), alone, .. }) => {
                 Ok(Self::Local { records, broker: Some(broker), alone })
             }
             Err(error) if exclusive => Err(error),
@@ -74,7 +74,7 @@ impl Crawls {
             Self::Local { records, broker, alone } => {
                 let (crawls, next) = crawls::list(frontier(records), after, limit).await?;
                 let to_be_indexed = to_be_indexed(broker.as_deref()).await?;
-                let view = |crawl| CrawlView::at_rest(crawl, to_be_indexed, *alone);
+                let view = |crawl| CrawlView::from_stored(crawl, to_be_indexed, *alone);
                 Ok(CrawlList { crawls: crawls.into_iter().map(view).collect(), next })
             }
         }
@@ -85,7 +85,7 @@ impl Crawls {
             Self::Remote(client) => client.get(&crawl_url(client, name, [])).await,
             Self::Local { records, broker, alone } => {
                 let crawl = crawls::crawl(frontier(records), name).await?;
-                Ok(CrawlView::at_rest(crawl, to_be_indexed(broker.as_deref()).await?, *alone))
+                Ok(CrawlView::from_stored(crawl, to_be_indexed(broker.as_deref()).await?, *alone))
             }
         }
     }
@@ -103,7 +103,7 @@ impl Crawls {
             }
             Self::Local { records, broker, alone } => {
                 let crawl = crawls::set_state(frontier(records), name, state).await?;
-                Ok(CrawlView::at_rest(crawl, to_be_indexed(broker.as_deref()).await?, *alone))
+                Ok(CrawlView::from_stored(crawl, to_be_indexed(broker.as_deref()).await?, *alone))
             }
         }
     }
@@ -140,7 +140,7 @@ impl Crawls {
 }
 
 /// Number of pages that are pending or in progress at the index stage, if the queues are open.
-async fn to_be_indexed(broker: Option<&dyn Broker>) -> anyhow::Result<Option<u64>> {
+async fn to_be_indexed(broker: Option<&dyn QueueBackend>) -> anyhow::Result<Option<u64>> {
     let Some(broker) = broker else { return Ok(None) };
     Ok(Some(match broker.depth(&crawler_queue()).await {
         Ok(depth) if depth.paused => depth.in_flight,

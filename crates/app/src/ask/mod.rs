@@ -35,11 +35,11 @@ impl<'a> Target<'a> {
     pub(crate) fn of(config: &'a Config) -> anyhow::Result<Self> {
         if let Some(url) = config.gateway.url() {
             config.gateway.check_token_is_for_url().map_err(UsageError)?;
-            return Ok(Self::Remote(Client::new(url.map_err(UsageError)?, &config.gateway)));
+            return Ok(Self::Remote(Client::new(url.map_err(UsageError)?, &config.gateway)?));
         }
         match presence::running(&config.data_dir) {
             Some(running) => {
-                let client = Client::new(running.url()?, &config.gateway);
+                let client = Client::new(running.url()?, &config.gateway)?;
                 Ok(Self::Remote(client.with_token_for_this_machine_only()))
             }
             None => Ok(Self::Local(config)),

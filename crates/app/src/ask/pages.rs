@@ -2,7 +2,7 @@
 
 use super::Target;
 use crate::open;
-use crawlway_gateway::{answers, shape::Results};
+use crawlway_gateway::{dto::Results, service};
 use crawlway_store::pages::SearchRequest;
 
 /// Runs a search.
@@ -19,7 +19,7 @@ pub(crate) async fn search(target: Target<'_>, search: &SearchRequest) -> anyhow
         }
         Target::Local(config) => {
             let index = open::existing_page_index(config).await?;
-            let found = answers::search(&*index, search).await;
+            let found = service::search(&*index, search).await;
             index.close().await?;
             Ok(found?)
         }

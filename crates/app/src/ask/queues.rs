@@ -5,8 +5,8 @@ use crate::{open, worker::worker_name};
 use crawlway_broker::{DeadLetterCause, DeadLetterFilter, DeadLetterId, QueueName, Timestamp};
 use crawlway_clock::Clock;
 use crawlway_gateway::{
-    answers,
-    shape::{DeadList, Dropped, Letter, Paused, Purged, Queue, QueueList, Replayed},
+    dto::{DeadLetterView, DeadList, Dropped, Paused, Purged, Queue, QueueList, Replayed},
+    service,
 };
 use serde::Serialize;
 use url::Url;
@@ -85,14 +85,14 @@ impl Queues {
     pub(crate) async fn list(&self) -> anyhow::Result<QueueList> {
         match self {
             Self::Remote(client) => client.get(&client.url(["api", "queues"])).await,
-            Self::Local(queues) => Ok(answers::queues(&*queues.broker).await?),
+            Self::Local(queues) => Ok(service::queues(&*queues.queues).await?),
         }
     }
 
     pub(crate) async fn one(&self, name: &QueueName) -> anyhow::Result<Queue> {
         match self {
             Self::Remote(client) => client.get(&queue_url(client, name, [])).await,
-            Self::Local(queues) => Ok(answers::queue(&*queues.broker, name.as_str()).await?),
+            Self::Local(queues) => Ok(service::queue(&*queues.queues, name.as_str()).await?),
         }
     }
 
@@ -101,14 +101,14 @@ impl Queues {
             Self::Remote(client) => {
                 client.post_empty(&queue_url(client, name, [if paused { "pause" } else { "resume" }])).await
             }
-            Self::Local(queues) => Ok(answers::set_paused(&*queues.broker, name.as_str(), paused).await?),
+            Self::Local(queues) => Ok(service::set_paused(&*queues.queues, name.as_str(), paused).await?),
         }
     }
 
     pub(crate) async fn purge(&self, name: &QueueName) -> anyhow::Result<Purged> {
         match self {
             Self::Remote(client) => client.post_empty(&queue_url(client, name, ["purge"])).await,
-            Self::Local(queues) => Ok(answers::purge(&*queues.broker, name.as_str()).await?),
+            Self::Local(queues) => Ok(service::purge(&*queues.queues, name.as_str()).await?),
         }
     }
 
@@ -124,7 +124,7 @@ impl Queues {
             Self::Remote(client) => client,
             Self::Local(queues) => {
                 let queue = queue.map(QueueName::as_str);
-                return Ok(answers::dead_list(&*queues.broker, queue, filter, after, limit).await?);
+                return Ok(service::dead_letters(&*queues.queues, queue, filter, after, limit).await?);
             }
         };
         if limit <= MAX_PER_REQUEST {
@@ -154,10 +154,10 @@ impl Queues {
         Ok(listed)
     }
 
-    pub(crate) async fn letter(&self, queue: &QueueName, id: &str) -> anyhow::Result<Letter> {
+    pub(crate) async fn letter(&self, queue: &QueueName, id: &str) -> anyhow::Result<DeadLetterView> {
         match self {
             Self::Remote(client) => client.get(&client.url(["api", "dead", queue.as_str(), id])).await,
-            Self::Local(queues) => Ok(answers::letter(&*queues.broker, queue.as_str(), id).await?),
+            Self::Local(queues) => Ok(service::dead_letter(&*queues.queues, queue.as_str(), id).await?),
         }
     }
 
@@ -171,9 +171,9 @@ impl Queues {
             Self::Local(queues) => {
                 // Without records there are no trails to continue.
                 let trails = queues.records.as_ref().map(|records| &*records.trails);
-                let (broker, by) = (&*queues.broker, worker_name());
+                let (broker, by) = (&*queues.queues, worker_name());
                 return Ok(
-                    answers::replay(broker, trails, &Clock::System, &by, queue.as_str(), filter).await?
+                    service::replay(broker, trails, &Clock::System, &by, queue.as_str(), filter).await?
                 );
             }
         };
@@ -196,7 +196,7 @@ impl Queues {
         let client = match self {
             Self::Remote(client) => client,
             Self::Local(queues) => {
-                return Ok(answers::drop_dead(&*queues.broker, queue.as_str(), filter).await?);
+                return Ok(service::remove_dead_letters(&*queues.queues, queue.as_str(), filter).await?);
             }
         };
         match &filter.id {

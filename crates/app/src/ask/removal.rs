@@ -3,8 +3,8 @@
 use super::{Client, Target};
 use crate::open;
 use crawlway_gateway::{
-    answers::removal,
-    shape::{RemovedPages, Results},
+    dto::{RemovedPages, Results},
+    service::removal,
 };
 use crawlway_store::PageIndex;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::{Client, Target};
 use crate::open;
 use crawlway_gateway::{
-    shape::{PageList, StoredPage},
-    stored::{self, CrawlRecords, PagesWanted},
+    dto::{PageList, StoredPage},
+    stored_pages::{self, CrawlStores, PageQuery},
 };
 use crawlway_store::PageIndex;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl StoredPages {
     pub(crate) async fn one(&self, url: &str) -> anyhow::Result<Option<StoredPage>> {
         let client = match self {
             Self::Remote(client) => client,
-            Self::Local { index, .. } => return Ok(stored::page(&**index, url).await?),
+            Self::Local { index, .. } => return Ok(stored_pages::page(&**index, url).await?),
         };
         let mut address = client.url(["api", "pages"]);
         address.query_pairs_mut().append_pair("url", url);
@@ -57,17 +57,17 @@ impl StoredPages {
     }
 
     /// One page of the list, in order of URL.
-    pub(crate) async fn list(&self, wanted: &PagesWanted) -> anyhow::Result<PageList> {
+    pub(crate) async fn list(&self, wanted: &PageQuery) -> anyhow::Result<PageList> {
         let client = match self {
             Self::Remote(client) => client,
             Self::Local { index, records } => {
                 let records = records
                     .as_ref()
-                    .map(|records| CrawlRecords { frontier: &*records.frontier, trails: &*records.trails });
-                return Ok(stored::pages(&**index, records, wanted).await?);
+                    .map(|records| CrawlStores { frontier: &*records.frontier, trails: &*records.trails });
+                return Ok(stored_pages::pages(&**index, records, wanted).await?);
             }
         };
-        let PagesWanted { host, query, crawl, cursor, limit, with_text } = wanted;
+        let PageQuery { host, query, crawl, cursor, limit, with_text } = wanted;
         let conditions = [("host", host), ("query", query), ("crawl", crawl), ("cursor", cursor)];
         let mut url = client.url(["api", "pages"]);
         url.query_pairs_mut()

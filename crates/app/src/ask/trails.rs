@@ -2,7 +2,7 @@
 
 use super::Target;
 use crate::open;
-use crawlway_gateway::{answers, shape::Trails};
+use crawlway_gateway::{dto::Trails, service};
 
 /// Trails of an item by its id, or of all items about a URL; empty if there are none.
 pub(crate) async fn trails(target: Target<'_>, id_or_url: &str) -> anyhow::Result<Trails> {
@@ -18,9 +18,9 @@ pub(crate) async fn trails(target: Target<'_>, id_or_url: &str) -> anyhow::Resul
             let records = open::existing_records(config).await?;
             let (trails, frontier) = (&*records.trails, &*records.frontier);
             let found = if is_url {
-                answers::trails_of_url(trails, frontier, id_or_url).await
+                service::trails_of_url(trails, frontier, id_or_url).await
             } else {
-                answers::trails_of_item(trails, frontier, id_or_url).await
+                service::trails_of_item(trails, frontier, id_or_url).await
             };
             records.close().await;
             Ok(found?)

@@ -6,10 +6,10 @@ use crate::{
     failure::UsageError,
     open,
 };
-use crawlway_broker::{Broker, QueueName, Timestamp};
+use crawlway_broker::{QueueBackend, QueueName, Timestamp};
 use crawlway_content::{UrlOptions, url::normalise};
-use crawlway_fetch::Guard;
-use crawlway_gateway::{answers, shape::AcceptedUrl};
+use crawlway_fetch::SsrfGuard;
+use crawlway_gateway::{dto::AcceptedUrl, service};
 use crawlway_store::inventory::{RecordId, RecordQuery};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,9 +29,9 @@ pub(crate) enum UrlSubmitter {
     Remote(Client),
     /// The queue of the data directory.
     Local {
-        broker: Arc<dyn Broker>,
+        broker: Arc<dyn QueueBackend>,
         queue: QueueName,
-        guard: Guard,
+        guard: SsrfGuard,
     },
 }
 
@@ -67,7 +67,7 @@ impl UrlSubmitter {
                 client.post(&client.url(["api", "urls"]), &serde_json::json!({ "url": url })).await
             }
             Self::Local { broker, queue, guard } => {
-                Ok(answers::accept_url(&**broker, queue, guard, url, Timestamp::now()).await?.into())
+                Ok(service::accept_url(&**broker, queue, guard, url, Timestamp::now()).await?.into())
             }
         }
     }
@@ -94,7 +94,7 @@ pub(crate) async fn get(target: Target<'_>, id_or_url: &str) -> anyhow::Result<O
         Target::Remote(client) => client.get_optional(&client.url(["api", "urls", &id.to_string()])).await,
         Target::Local(config) => {
             let Some(records) = open::existing_urls(config).await? else { return Ok(None) };
-            Ok(answers::url_record(&*records, id).await?.map(serde_json::to_value).transpose()?)
+            Ok(service::url_record(&*records, id).await?.map(serde_json::to_value).transpose()?)
         }
     }
 }
@@ -121,7 +121,7 @@ pub(crate) async fn list(target: Target<'_>, wanted: &RecordQuery) -> anyhow::Re
             let Some(records) = open::existing_urls(config).await? else {
                 return Ok(Urls { urls: Vec::new(), next: None });
             };
-            let listed = answers::url_list(&*records, wanted).await?;
+            let listed = service::url_list(&*records, wanted).await?;
             let urls = listed.urls.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
             Ok(Urls { urls, next: listed.next })
         }

@@ -153,7 +153,7 @@ fn migrate_file(sources: &Sources, dry_run: bool, output: &mut Output) -> anyhow
     if written {
         let old = PathBuf::from(format!("{}.old", file.display()));
         let cannot = || format!("cannot rewrite `{}`", file.display());
-        // The old file is complete beside the new one at every moment.
+        // The backup is complete before the file is replaced.
         fs::copy(&file, &old).with_context(cannot)?;
         let new = PathBuf::from(format!("{}.new", file.display()));
         fs::write(&new, migrated).with_context(cannot)?;

@@ -10,8 +10,8 @@ use anyhow::Context;
 use clap::Args;
 use crawlway_flows::search::message::{Metadata, PageMessage};
 use crawlway_gateway::{
-    shape::StoredPage,
-    stored::{MAX_WITH_TEXT, PagesWanted},
+    dto::StoredPage,
+    stored_pages::{MAX_WITH_TEXT, PageQuery},
 };
 use serde_json::json;
 use std::{
@@ -53,7 +53,7 @@ pub(super) struct ExportArgs {
 
 pub(super) async fn run(args: ExportArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let ExportArgs { host, query, crawl, out } = args;
-    let wanted = PagesWanted { host, query, crawl, cursor: None, limit: MAX_WITH_TEXT, with_text: true };
+    let wanted = PageQuery { host, query, crawl, cursor: None, limit: MAX_WITH_TEXT, with_text: true };
     let out = out.filter(|out| out.as_os_str() != "-");
     let pages = StoredPages::open(Target::of(config)?, wanted.crawl.is_some()).await?;
     let exported = match &out {
@@ -73,7 +73,7 @@ pub(super) async fn run(args: ExportArgs, config: &Config, output: &mut Output) 
 }
 
 /// Writes to a temporary file that then replaces `path`. A pipe or a device is written directly.
-async fn write_file(pages: &StoredPages, wanted: PagesWanted, path: &Path) -> anyhow::Result<u64> {
+async fn write_file(pages: &StoredPages, wanted: PageQuery, path: &Path) -> anyhow::Result<u64> {
     let failed = |path: &Path| format!("cannot write to `{}`", path.display());
     let is_file = path.metadata().map_or(true, |found| found.is_file());
     let written = if is_file {
@@ -105,7 +105,7 @@ async fn write_file(pages: &StoredPages, wanted: PagesWanted, path: &Path) -> an
 
 async fn write_pages(
     pages: &StoredPages,
-    mut wanted: PagesWanted,
+    mut wanted: PageQuery,
     lines: &mut (impl Write + Send),
 ) -> anyhow::Result<u64> {
     let mut exported = 0;

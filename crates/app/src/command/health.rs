@@ -51,7 +51,7 @@ pub(super) async fn run(_: HealthArgs, config: &Config, output: &mut Output) -> 
     let client = match Target::of(config)? {
         Target::Remote(client) => client,
         Target::Local(_) => {
-            Client::new(listen_url(config)?, &config.gateway).with_token_for_this_machine_only()
+            Client::new(listen_url(config)?, &config.gateway)?.with_token_for_this_machine_only()
         }
     };
     let client = client.with_timeout(HEALTH_TIMEOUT);

@@ -54,7 +54,7 @@ missing without a terminal."
 pub(super) async fn run(args: IndexArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let IndexCommand::Remove { urls, host, yes } = args.command;
     if host.is_some() && !yes && !can_ask() {
-        // Refused before anything is opened.
+        // Reported before any store is opened.
         return super::require_confirmation(false, String::new);
     }
     let pages = PageRemoval::open(Target::of(config)?).await?;
@@ -75,7 +75,7 @@ async fn remove_host(
     pages: &PageRemoval,
     host: &str,
     yes: bool,
-) -> anyhow::Result<crawlway_gateway::shape::RemovedPages> {
+) -> anyhow::Result<crawlway_gateway::dto::RemovedPages> {
     let count = if yes { 0 } else { pages.count_of_host(host).await? };
     super::require_confirmation(yes, || {
         let pages = super::counted(count, "page", "pages");

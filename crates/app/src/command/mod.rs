@@ -1,4 +1,4 @@
-//! The commands: this file has the list, and each command has a file or folder of its own.
+//! Commands of the program: their list, and one file or folder for each.
 
 mod completions;
 mod config;
@@ -71,7 +71,7 @@ CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win
 While `crawlway up` runs on the data directory, the commands crawl, url, search, page, export, index,
 trail, queues and dead use its gateway, with the same output; --gateway names another one. With --json,
 errors and warnings are JSON lines on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are
-used on terminals only, unless NO_COLOR is set.
+used on terminals only, and not if NO_COLOR is set.
 
 Exit codes:
   0  success

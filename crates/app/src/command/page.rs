@@ -7,7 +7,7 @@ use crate::{
     output::{Output, one_line},
 };
 use clap::Args;
-use crawlway_gateway::shape::StoredPage;
+use crawlway_gateway::dto::StoredPage;
 use serde_json::Value;
 use std::io;
 

@@ -9,7 +9,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use crawlway_broker::QueueName;
-use crawlway_gateway::shape::Limit;
+use crawlway_gateway::dto::{Limit, QueueOrdering};
 use std::time::Duration;
 
 /// Show the queues; pause, resume or purge one
@@ -24,14 +24,14 @@ Examples:
 JSON:
   {\"queues\": [{\"name\", \"ready\", \"in_flight\", \"delayed\", \"dead\", \"oldest_age_ms\",
     \"published_per_s\", \"settled_per_s\", \"exact\", \"paused\", \"prefetch\", \"lease_ms\", \"max_attempts\",
-    \"max_length\": null | {\"limit\", \"slack\"}, \"groups\",
+    \"max_length\": null | {\"limit\", \"slack\"}, \"ordering\": none | per_group | fifo,
     \"bindings\": [{\"exchange\", \"pattern\"}]}]}
   `show` gives one such object, `pause` and `resume` give {\"queue\", \"paused\"},
   `purge` gives {\"queue\", \"purged\"}.
 
 While a gateway runs on the data directory, the gateway answers. Otherwise one process at a time can
 open the embedded queue; the error names the process that has it open. Opening the queue, also by this
-command, counts a failed attempt for each message that a crashed worker had in flight.
+command, records a lost worker for each message that a crashed process had in flight; that is no attempt.
 
 Exit codes: 0 success; 1 failure, or no such queue; 2 invalid command line or setting, or --yes is
 missing.")]
@@ -90,7 +90,7 @@ pub(super) async fn run(args: QueuesArgs, config: &Config, output: &mut Output) 
     if let Some(QueuesCommand::Purge { queue, yes: false }) = &args.command
         && !crate::output::can_ask()
     {
-        // Refused before anything is opened.
+        // Reported before any store is opened.
         return require_confirmation(false, || queue.name.to_string());
     }
     let queues = Queues::open(Target::of(config)?).await?;
@@ -125,7 +125,7 @@ async fn list(queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
         Column::right("out/s"),
         Column::left("paused"),
         Column::right("limit"),
-        Column::left("groups"),
+        Column::left("order"),
     ]);
     for queue in listed.queues {
         table.row([
@@ -142,7 +142,11 @@ async fn list(queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
             queue.settled_per_s.map_or_else(Cell::none, |rate| Cell::new(rounded(rate))),
             if queue.paused { Cell::new("paused").tone(Tone::Notice) } else { Cell::none() },
             queue.max_length.map_or_else(Cell::none, |max| Cell::new(short_limit(&max))),
-            if queue.groups { Cell::new("yes") } else { Cell::none() },
+            match queue.ordering {
+                QueueOrdering::None => Cell::none(),
+                QueueOrdering::PerGroup => Cell::new("per group"),
+                QueueOrdering::Fifo => Cell::new("FIFO"),
+            },
         ]);
     }
     Ok(output.table(&table)?)
@@ -169,7 +173,15 @@ async fn show(queues: &Queues, name: &QueueName, output: &mut Output) -> anyhow:
         ("lease", format_duration(millis(queue.lease_ms))),
         ("max attempts", queue.max_attempts.to_string()),
         ("limit", queue.max_length.as_ref().map_or_else(|| "none".to_owned(), written_limit)),
-        ("groups", if queue.groups { "in order, one message in flight per group" } else { "no" }.to_owned()),
+        (
+            "order",
+            match queue.ordering {
+                QueueOrdering::None => "none",
+                QueueOrdering::PerGroup => "per group, one message in flight in each",
+                QueueOrdering::Fifo => "FIFO, one message in flight",
+            }
+            .to_owned(),
+        ),
     ];
     for binding in &queue.bindings {
         lines.push(("bound to", format!("`{}` of exchange `{}`", binding.pattern, binding.exchange)));

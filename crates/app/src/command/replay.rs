@@ -5,12 +5,12 @@ use crate::{
     config::Config,
     failure::{AlreadyReported, ExitKind},
     output::Output,
-    worker::{FetchOverrides, Runs, Worker, stop_on_signals, worker_name},
+    worker::{FetchOverrides, Roles, Worker, stop_on_signals, worker_name},
 };
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use crawlway_clock::Clock;
-use crawlway_flow::Stop;
+use crawlway_flow::Shutdown;
 use crawlway_flows::search::{Stages, reindex};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
@@ -58,7 +58,7 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
     // Without the crawl stage, so that unfinished crawls do not continue.
     let stages = Stages { crawl: false, index: true };
     let mut worker =
-        Worker::start(config, FetchOverrides::default(), Runs::only_search(stages), None, stop.clone())
+        Worker::start(config, FetchOverrides::default(), Roles::only_search(stages), None, stop.clone())
             .await?;
     let replayed = replay(&worker, config.search.max_message(), &stop).await;
     let stopped = stop.is_requested();
@@ -81,7 +81,7 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
 }
 
 /// Publishes all pages and waits until they are indexed, or until a stop is requested. Returns the number published.
-async fn replay(worker: &Worker, max_bytes: usize, stop: &Stop) -> anyhow::Result<u64> {
+async fn replay(worker: &Worker, max_bytes: usize, stop: &Shutdown) -> anyhow::Result<u64> {
     let index = worker.index.as_deref().context("there is no search index")?;
     let bar = bar(index.count().await?);
     let on_progress = |count| {

@@ -10,7 +10,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{
-    Allowed, FetchError, Fetcher, Waiting,
+    AllowedRange, FetchError, Fetcher, OnRateLimit,
     robots::{AGENT, Decision, MAX_BYTES, Robots},
 };
 use serde::Serialize;
@@ -70,7 +70,7 @@ struct CheckArgs {
     agent: String,
     /// Allow a private address range in the SSRF protection, such as 127.0.0.1/32:8080; may be repeated
     #[arg(long, value_name = "RANGE")]
-    allow: Vec<Allowed>,
+    allow: Vec<AllowedRange>,
     /// URLs, hosts or paths
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
@@ -112,7 +112,7 @@ async fn fetch_rules(
     let mut checked = Vec::with_capacity(pages.len());
     for page in pages {
         let mut request = config.fetch.request(page.clone())?;
-        request.waiting = Waiting::Here { at_most: MAX_WAIT };
+        request.on_rate_limit = OnRateLimit::Wait { max_wait: MAX_WAIT };
         request.robots_max_wait = Duration::ZERO;
         match fetcher.robots(&request).await {
             Ok(robots) => checked.push((robots, page.path_and_query().to_owned())),

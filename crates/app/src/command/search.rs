@@ -7,7 +7,7 @@ use crate::{
     output::{Output, one_line},
 };
 use clap::Args;
-use crawlway_gateway::shape::{Hit, Results};
+use crawlway_gateway::dto::{Hit, Results};
 use crawlway_store::pages::SearchRequest;
 use std::io;
 

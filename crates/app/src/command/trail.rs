@@ -7,7 +7,7 @@ use crate::{
     output::{Cell, Column, Output, Table, Tone, one_line},
 };
 use clap::Args;
-use crawlway_gateway::shape::{TrailStep, Trails};
+use crawlway_gateway::dto::{TrailEntryView, Trails};
 use crawlway_store::{AttemptEnd, frontier::EntryState};
 
 /// Show the event history of an item, by its id or its URL
@@ -22,8 +22,8 @@ JSON:
     \"outcome\", \"attempt\", \"took_ms\", \"worker\", \"replays\", \"note\", \"error\"}]}],
    \"frontier\": [{\"crawl\", \"item\", \"url\", \"host\", \"depth\", \"found_on\", \"added_at\",
     \"state\": \"waiting\" | \"in_flight\" | \"done\" | \"dead\", \"due\", \"attempts\", \"outcome\", \"canonical\"}]}
-  `frontier` is the state of the URL in each crawl; `error` is the cause of a failure, `note` a detail
-  of a success; times are ISO 8601 in UTC.
+  `frontier` is the state of the URL in each crawl; `error` is the cause of a failure, `note`
+  a detail of a success; times are ISO 8601 in UTC.
 
 Exit codes: 0 success; 1 failure, or not found; 2 invalid URL or setting.")]
 pub(super) struct TrailArgs {
@@ -98,7 +98,7 @@ fn print(trails: &Trails, output: &mut Output) -> anyhow::Result<()> {
 }
 
 /// Error or note of an entry, and the number of replays.
-fn detail(step: &TrailStep) -> Option<String> {
+fn detail(step: &TrailEntryView) -> Option<String> {
     let text = step.error.as_deref().or(step.note.as_deref());
     match (step.replays, text) {
         (0, text) => text.map(str::to_owned),

@@ -7,13 +7,13 @@ use crate::{
     opening::{self, Opening},
     output::Output,
     serving::{Health, Serving},
-    worker::{FetchOverrides, Runs, Worker, stop_on_signals},
+    worker::{FetchOverrides, Roles, Worker, stop_on_signals},
 };
 use clap::{Args, ValueEnum, builder::PossibleValue};
-use crawlway_broker::Broker;
-use crawlway_flow::Stop;
+use crawlway_broker::QueueBackend;
+use crawlway_flow::Shutdown;
 use crawlway_flows::search::Stages;
-use crawlway_gateway::{BindError, Listening, Readiness, bind};
+use crawlway_gateway::{BindError, Listener, Readiness, bind};
 use serde_json::json;
 use std::{process, sync::Arc, time::Duration};
 
@@ -94,7 +94,7 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
     let listening = if runs(Part::Gateway) { Some(listen(&config).await?) } else { None };
     let health = if runs(Part::Gateway) { None } else { listen_for_health(&config).await? };
     let stop = stop_on_signals()?;
-    let stages = Runs {
+    let stages = Roles {
         search: Stages { crawl: runs(Part::Crawl), index: runs(Part::Index) },
         inventory: runs(Part::Inventory),
         gateway: runs(Part::Gateway),
@@ -174,13 +174,13 @@ struct Announced;
 /// Waits until all stores are open. The address is printed meanwhile if that takes long.
 #[allow(clippy::too_many_arguments, reason = "each is another thing, and the one caller is above")]
 async fn open_all(
-    broker: &Arc<dyn Broker>,
+    broker: &Arc<dyn QueueBackend>,
     config: &Config,
-    stages: Runs,
+    stages: Roles,
     parts: &[Part],
     readiness: &Readiness,
     endpoint: &Endpoint,
-    stop: &Stop,
+    stop: &Shutdown,
     output: &mut Output,
 ) -> anyhow::Result<Option<(Worker, Option<Announced>)>> {
     let urls = async {
@@ -213,15 +213,15 @@ async fn open_all(
 /// Declares the queue of the flow `inventory`: URLs are accepted as soon as the broker is available.
 async fn accept_urls(
     serving: &Serving,
-    broker: &Arc<dyn Broker>,
+    broker: &Arc<dyn QueueBackend>,
     config: &Config,
     readiness: &Readiness,
-    stop: &Stop,
+    stop: &Shutdown,
 ) -> anyhow::Result<()> {
     let queue = open::url_queue(config, &**broker);
     let declared = opening::declare(broker, &[queue], &Opening { readiness, until: Some(stop) }).await;
     if opening::unless_stopped(declared)?.is_some() {
-        serving.inventory.queue_is_declared();
+        serving.inventory.start_accepting();
     }
     Ok(())
 }
@@ -231,7 +231,7 @@ async fn serve(
     serving: Serving,
     announced: Option<Announced>,
     worker: &Worker,
-    stop: &Stop,
+    stop: &Shutdown,
     output: &mut Output,
 ) -> anyhow::Result<()> {
     if announced.is_none() {
@@ -240,26 +240,26 @@ async fn serve(
     serving.until_the_end(worker, stop).await
 }
 
-async fn end(ended: anyhow::Result<()>, mut worker: Worker, stop: &Stop) -> anyhow::Result<()> {
+async fn end(ended: anyhow::Result<()>, mut worker: Worker, stop: &Shutdown) -> anyhow::Result<()> {
     stop.request();
     let drained = worker.drain().await;
     let closed = worker.close().await;
     ended.and(drained).and(closed)
 }
 
-async fn listen(config: &Config) -> anyhow::Result<Listening> {
+async fn listen(config: &Config) -> anyhow::Result<Listener> {
     let address = config.gateway.listen().map_err(UsageError)?;
     bind(address, config.gateway.access("gateway.listen")).await.map_err(bind_error)
 }
 
-async fn listen_for_health(config: &Config) -> anyhow::Result<Option<Listening>> {
+async fn listen_for_health(config: &Config) -> anyhow::Result<Option<Listener>> {
     let Some(address) = config.metrics.listen().map_err(UsageError)? else { return Ok(None) };
     bind(address, config.gateway.access(MetricsSettings::LISTEN)).await.map(Some).map_err(bind_error)
 }
 
 fn bind_error(error: BindError) -> anyhow::Error {
     match error {
-        BindError::Unprotected { .. } => UsageError(error.to_string()).into(),
+        BindError::Unauthenticated { .. } => UsageError(error.to_string()).into(),
         other => other.into(),
     }
 }
@@ -270,7 +270,7 @@ async fn work(
     health: Option<Health>,
     announced: Option<Announced>,
     worker: &Worker,
-    stop: &Stop,
+    stop: &Shutdown,
     output: &mut Output,
 ) -> anyhow::Result<()> {
     if announced.is_none() {

@@ -10,7 +10,7 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Timestamp;
-use crawlway_gateway::shape::{AcceptedUrl, UrlRecord};
+use crawlway_gateway::dto::{AcceptedUrl, UrlRecord};
 use crawlway_store::inventory::{
     Cursor, MAX_PAGE_SIZE, MAX_PAGE_SIZE_WITH_SOURCE, RecordQuery, RecordStatus,
 };

@@ -2,7 +2,7 @@
 
 use super::value::{ByteSize, Count, Number, Span};
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{Allowed, Guard, Identity, Limits, Memory, Request, Setup, check_roots};
+use crawlway_fetch::{AllowedRange, FetcherConfig, Identity, Limits, MemoryBudget, Request, SsrfGuard};
 use crawlway_store::rate_limiter::{self, MAX_MIN_DELAY, RateLimiter};
 use serde::Deserialize;
 use std::{
@@ -41,7 +41,7 @@ impl FetchSettings {
     pub(crate) fn request(&self, url: NormalUrl) -> anyhow::Result<Request> {
         let size = |ByteSize(bytes): ByteSize| usize::try_from(bytes).unwrap_or(usize::MAX);
         Ok(Request {
-            pace: rate_limiter::RateLimits {
+            rate_limit: rate_limiter::RateLimits {
                 concurrency: self.per_host_concurrency.0.get(),
                 min_delay: self.min_delay.0,
             },
@@ -78,34 +78,34 @@ impl FetchSettings {
         self.check()
     }
 
-    /// Setup of a fetcher with this rate limiter; `besides` are further exceptions of the SSRF guard.
+    /// Setup of a fetcher with this rate limiter; `additional` are further exceptions of the SSRF guard.
     pub(crate) fn setup(
         &self,
         rate_limiter: Arc<dyn RateLimiter>,
-        besides: &[Allowed],
-    ) -> anyhow::Result<Setup> {
+        additional: &[AllowedRange],
+    ) -> anyhow::Result<FetcherConfig> {
         let extra_roots = self.roots().map_err(anyhow::Error::msg)?;
-        let (guard, memory) = (self.guard(besides)?, self.pages_memory());
-        Ok(Setup { guard, extra_roots, memory, ..Setup::new(rate_limiter) })
+        let (guard, memory) = (self.guard(additional)?, self.pages_memory());
+        Ok(FetcherConfig { ssrf_guard: guard, extra_roots, memory, ..FetcherConfig::new(rate_limiter) })
     }
 
-    /// SSRF guard with the exceptions of the settings, and these.
-    pub(crate) fn guard(&self, besides: &[Allowed]) -> anyhow::Result<Guard> {
+    /// SSRF guard with the exceptions of the settings and additional ones.
+    pub(crate) fn guard(&self, additional: &[AllowedRange]) -> anyhow::Result<SsrfGuard> {
         let mut allowed = self.allowed().map_err(anyhow::Error::msg)?;
-        allowed.extend_from_slice(besides);
-        Ok(Guard::new(allowed))
+        allowed.extend_from_slice(additional);
+        Ok(SsrfGuard::new(allowed))
     }
 
     /// Memory budget of all pages together.
-    fn pages_memory(&self) -> Memory {
-        Memory::new(usize::try_from(self.max_memory.0).unwrap_or(usize::MAX))
+    fn pages_memory(&self) -> MemoryBudget {
+        MemoryBudget::new(usize::try_from(self.max_memory.0).unwrap_or(usize::MAX))
     }
 
     /// Further CA certificates.
     fn roots(&self) -> Result<Vec<Vec<u8>>, String> {
         let read = |path: &String| {
             let pem = std::fs::read(path).map_err(|error| format!("`{path}` cannot be read: {error}"))?;
-            check_roots(std::slice::from_ref(&pem)).map_err(|error| format!("`{path}`: {error}"))?;
+            crawlway_tls::check_roots(&pem).map_err(|error| format!("`{path}`: {error}"))?;
             Ok(pem)
         };
         self.extra_roots.iter().map(read).collect()
@@ -121,7 +121,7 @@ impl FetchSettings {
             .map_err(|error| error.to_string())
     }
 
-    fn allowed(&self) -> Result<Vec<Allowed>, String> {
+    fn allowed(&self) -> Result<Vec<AllowedRange>, String> {
         self.allow.iter().map(|range| range.parse().map_err(|error| format!("{error}"))).collect()
     }
 
@@ -169,7 +169,7 @@ wWMRLLed4/6YXG1RAiEAh53MalhvBTGfG28Gj+G8ugOrJwD36fWNsV0yt6O+VQM=\n\
 -----END CERTIFICATE-----\\n";
 
     #[test]
-    fn a_companys_own_authority_is_trusted_when_its_file_is_named() {
+    fn extra_roots_are_trusted() {
         const KEY: &str = "CRAWLWAY_FETCH__EXTRA_ROOTS";
         let path = std::env::temp_dir().join(format!("crawlway-extra-roots-{}.pem", std::process::id()));
         let file = path.to_str().unwrap();

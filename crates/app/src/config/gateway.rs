@@ -1,11 +1,13 @@
-//! `[gateway]`: where the HTTP API listens, and who may use it.
+//! `[gateway]`: listen address, authentication and limits of the HTTP API, and the gateway that commands use.
 
 use super::{
     layers::Origin,
     secret::Secret,
+    tls::TlsSettings,
     value::{ByteSize, Span},
 };
-use crawlway_gateway::{Access, AllowedHosts, Options, Token};
+use crawlway_gateway::{AccessControl, AllowedHosts, RouterOptions, Token};
+use crawlway_tls::ClientTls;
 use serde::Deserialize;
 use std::{net::SocketAddr, time::Duration};
 use url::Url;
@@ -14,7 +16,7 @@ const BODIES: (ByteSize, ByteSize) = (ByteSize(1 << 10), ByteSize(64 << 20));
 /// Minimum length of a token, against guessing.
 const MIN_TOKEN: usize = 16;
 
-/// Where the gateway listens, and who may use it.
+/// Settings of the gateway.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewaySettings {
@@ -25,40 +27,53 @@ pub(crate) struct GatewaySettings {
     max_body: ByteSize,
     request_timeout: Span,
     allow_unauthenticated: bool,
-    /// Why the token must not be sent to the gateway in `url`, if so.
+    tls: TlsSettings,
+    /// Reason why the token must not be sent to the gateway in `url`.
     #[serde(skip)]
-    token_is_for_another: Option<String>,
+    token_mismatch: Option<String>,
 }
 
 impl GatewaySettings {
-    /// Where it listens.
+    /// Listen address.
     pub(crate) fn listen(&self) -> Result<SocketAddr, String> {
         listen_at(&self.listen)
     }
 
-    /// The gateway that commands ask, if one is named.
+    /// URL of the gateway that commands use, if it is set.
     pub(crate) fn url(&self) -> Option<Result<Url, String>> {
         let url = self.url.as_str();
         (!url.is_empty()).then(|| {
             let read = Url::parse(url).ok().filter(|read| {
-                read.scheme() == "http"
+                ["http", "https"].contains(&read.scheme())
                     && read.has_host()
                     && read.username().is_empty()
                     && read.password().is_none()
                     && read.query().is_none()
                     && read.fragment().is_none()
             });
-            let expected = "expected where a gateway is, such as \"http://127.0.0.1:8081\"; it is asked over plain HTTP, so \
-                            that one behind TLS is asked through a tunnel";
+            let expected = "expected the URL of a gateway, such as \"http://127.0.0.1:8081\" or \"https://crawl.example.org\"";
             read.ok_or_else(|| expected.to_owned())
         })
     }
 
-    /// Notes where the address of the gateway and the token were given. A file that merely lies in the working directory must not
-    /// say where a token goes that was given elsewhere: whoever wrote the file would have it.
-    pub(super) fn note_origins(&mut self, url: &Origin, token: &Origin, file_was_named: bool) {
-        self.token_is_for_another = match (url, token) {
-            (Origin::File { .. }, Origin::Variable(variable)) if !file_was_named => Some(format!(
+    /// TLS client of commands that use a gateway behind HTTPS.
+    pub(crate) fn tls(&self) -> Result<ClientTls, String> {
+        self.tls.client("gateway.tls")
+    }
+
+    /// Refuses files with which no command could use the gateway in `url`.
+    pub(crate) fn check_tls(&self) -> Result<(), String> {
+        match self.url.starts_with("https://") {
+            true => self.tls().map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Records the sources of URL and token. A URL from a file in the working directory must not get a token from the
+    /// environment: the author of the file would get the token.
+    pub(super) fn note_origins(&mut self, url: &Origin, token: &Origin, is_explicit_file: bool) {
+        self.token_mismatch = match (url, token) {
+            (Origin::File { .. }, Origin::Variable(variable)) if !is_explicit_file => Some(format!(
                 "the token in {variable} is not sent to {}, which is named in {url}: a file in the working directory must not \
                  say where a token goes that was given elsewhere; name that gateway with --gateway or \
                  CRAWLWAY_GATEWAY__URL, or the file with --config, or set `gateway.token` in the file, too",
@@ -68,15 +83,15 @@ impl GatewaySettings {
         };
     }
 
-    /// Refuses to send the token to the gateway in `url` if it was not set for that one.
+    /// Fails if the token must not be sent to the gateway in `url`.
     pub(crate) fn check_token_is_for_url(&self) -> Result<(), String> {
-        match &self.token_is_for_another {
-            Some(why) if !self.token.expose().is_empty() => Err(why.clone()),
+        match &self.token_mismatch {
+            Some(reason) if !self.token.expose().is_empty() => Err(reason.clone()),
             _ => Ok(()),
         }
     }
 
-    /// The token that is asked for and sent; none if it is empty.
+    /// Bearer token of the gateway and of commands; empty without authentication.
     pub(crate) fn token(&self) -> &str {
         self.token.expose()
     }
@@ -86,18 +101,22 @@ impl GatewaySettings {
         self.request_timeout.0
     }
 
-    /// What keeps strangers out of what listens where this setting says.
-    pub(crate) fn access(&self, setting: &'static str) -> Access {
-        Access { setting, token: !self.token.expose().is_empty(), open_to_all: self.allow_unauthenticated }
+    /// Access control of the listener of this setting.
+    pub(crate) fn access(&self, setting: &'static str) -> AccessControl {
+        AccessControl {
+            setting,
+            token: !self.token.expose().is_empty(),
+            allow_unauthenticated: self.allow_unauthenticated,
+        }
     }
 
-    /// Who may ask, and how much, of what listens there.
-    pub(crate) fn options(&self, bound: SocketAddr) -> Options {
-        Options {
+    /// Router options for this listen address: authentication, allowed hosts and request limits.
+    pub(crate) fn options(&self, bound: SocketAddr) -> RouterOptions {
+        RouterOptions {
             token: Token::new(self.token.expose()),
             hosts: AllowedHosts::new(&self.allowed_hosts, Some(bound.ip())),
             max_body: usize::try_from(self.max_body.0).unwrap_or(usize::MAX),
-            time_limit: self.request_timeout.0,
+            request_timeout: self.request_timeout.0,
         }
     }
 
@@ -122,11 +141,11 @@ impl GatewaySettings {
         {
             return Err("expected a duration from \"1s\" to \"1h\"".to_owned());
         }
-        Ok(())
+        self.tls.check()
     }
 }
 
-/// An address to listen on.
+/// Parses a listen address.
 pub(super) fn listen_at(text: &str) -> Result<SocketAddr, String> {
     let expected = "expected an address with a port such as \"127.0.0.1:8081\" or \"[::1]:8081\"";
     text.parse().map_err(|_| expected.to_owned())

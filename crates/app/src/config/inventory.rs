@@ -1,20 +1,21 @@
-//! `[inventory]`: how the flow `inventory` works, and how long its records are answered from the cache.
+//! `[inventory]`: settings of the flow `inventory`, its store and its cache.
 
 use super::{
     secret::Secret,
+    tls::TlsSettings,
     value::{ByteSize, Count, Span},
 };
 use crawlway_broker::{Guarantees, QueueSpec};
-use crawlway_fetch::{Guard, Request};
+use crawlway_fetch::{Request, SsrfGuard};
 use crawlway_flows::inventory::{InventorySettings, url_inventory};
 use crawlway_gateway::InventoryOptions;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// No store keeps more in one record, and the headers have to fit in as well.
+/// Upper bound of `max_source`: a record with its headers must fit into every store.
 const MAX_SOURCE: ByteSize = ByteSize(14 << 20);
 
-/// How the flow `inventory` works.
+/// Settings of the flow `inventory`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InventoryTable {
@@ -29,7 +30,7 @@ pub(crate) struct InventoryTable {
     pub(crate) mongodb: MongoSettings,
 }
 
-/// How MongoDB is reached.
+/// Settings of MongoDB.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MongoSettings {
@@ -38,15 +39,16 @@ pub(crate) struct MongoSettings {
     pub(crate) collection: String,
     #[cfg_attr(not(feature = "mongodb"), expect(dead_code, reason = "only the backend reads it"))]
     pub(crate) connect_timeout: Span,
+    pub(crate) tls: TlsSettings,
 }
 
-/// Where the records of URLs are kept.
+/// Store of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum InventoryKind {
-    /// With the other records.
+    /// The store of the other records.
     Records,
-    /// As documents that others can read by their fields.
+    /// Documents in MongoDB, which other programs can read.
     Mongodb,
 }
 
@@ -57,29 +59,29 @@ impl InventoryTable {
         super::secret::set(&self.mongodb.url, "inventory.store", "mongodb", "inventory.mongodb.url")
     }
 
-    /// The queue of URLs: what holds for it, and its limit as the broker can hold it.
+    /// Specification of the URL queue, with a maximum length that the broker supports.
     pub(crate) fn queue(&self, spec: QueueSpec, broker: &Guarantees) -> QueueSpec {
         spec.max_length(broker.max_length(self.max_length.0.get().into()))
     }
 
-    /// The flow's settings; URLs are fetched on the terms of this request.
+    /// Settings of the flow, with this request as the template of its fetches.
     pub(crate) fn settings(&self, request: Request, drain: Duration) -> InventorySettings {
         InventorySettings {
             request: Request { robots_max_wait: self.max_robots_wait.0, ..request },
-            most_tries: self.max_attempts.0.get(),
-            most_source: bytes(self.max_source),
+            max_attempts: self.max_attempts.0.get(),
+            max_source_bytes: bytes(self.max_source),
             drain,
         }
     }
 
-    /// How the gateway answers for the flow.
-    pub(crate) fn options(&self, guard: Guard) -> InventoryOptions {
+    /// Options of the flow's routes in the gateway.
+    pub(crate) fn options(&self, guard: SsrfGuard) -> InventoryOptions {
         InventoryOptions {
             queue: url_inventory(),
             guard,
             cache_ttl: self.cache_ttl.0,
             cache_size: bytes(self.max_cache_size),
-            most_accepted: usize::try_from(self.max_accepted.0.get()).unwrap_or(usize::MAX),
+            max_accepted: usize::try_from(self.max_accepted.0.get()).unwrap_or(usize::MAX),
         }
     }
 
@@ -95,7 +97,7 @@ impl InventoryTable {
         if database.is_empty() || collection.is_empty() {
             return Err("expected a name that is not empty".to_owned());
         }
-        Ok(())
+        self.mongodb.tls.check()
     }
 }
 

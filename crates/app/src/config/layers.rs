@@ -1,8 +1,8 @@
-//! Where settings come from: the defaults, a file, variables and flags, each read into a list of values.
+//! Sources of settings: defaults, file, environment variables and flags, each read into a list of entries.
 
 use super::{
     problem::{Problem, Problems},
-    shape::{Known, Shape},
+    schema::{KeyKind, Schema},
 };
 use serde::Deserialize;
 use std::{
@@ -12,14 +12,14 @@ use std::{
 };
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// The file that is read when none is named.
+/// Default settings file, in the working directory.
 const FILE: &str = "crawlway.toml";
-/// The variable that names the file.
+/// Environment variable with the path of the settings file.
 const FILE_VARIABLE: &str = "CRAWLWAY_CONFIG";
-/// What the variables of all settings start with.
+/// Prefix of the environment variables of settings.
 const PREFIX: &str = "CRAWLWAY_";
 
-/// What the settings are read from.
+/// Sources of settings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
     /// `--config`
@@ -28,13 +28,13 @@ pub(crate) struct Sources {
     pub(crate) data_flag: Option<PathBuf>,
     /// `--gateway`
     pub(crate) gateway_flag: Option<String>,
-    /// The environment.
+    /// Environment variables.
     pub(crate) variables: Vec<(OsString, OsString)>,
-    /// Whether a `crawlway.toml` in the working directory counts.
+    /// Whether a `crawlway.toml` in the working directory is read.
     pub(crate) working_directory: bool,
 }
 
-/// Where a value was given.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -52,12 +52,12 @@ pub(super) struct Entry {
 }
 
 impl Sources {
-    /// Whether somebody said which file to read.
-    pub(super) fn names_a_file(&self) -> bool {
+    /// Whether the file is set by a flag or a variable.
+    pub(super) fn has_explicit_file(&self) -> bool {
         self.config_flag.is_some() || self.variables.iter().any(|(name, _)| name == FILE_VARIABLE)
     }
 
-    /// The file that was named, or the one in the working directory if there is one, with its text.
+    /// Path and text of the explicit file, or of the one in the working directory if it exists.
     pub(crate) fn file(&self, problems: &mut Vec<Problem>) -> Option<(PathBuf, String)> {
         let variable = self.variables.iter().find(|(name, _)| name == FILE_VARIABLE);
         let named = self.config_flag.clone().or_else(|| variable.map(|(_, path)| path.into()));
@@ -82,18 +82,18 @@ impl Sources {
     }
 }
 
-/// The defaults, in the order of their file.
+/// Defaults in the order of their file.
 pub(super) fn defaults(text: &str) -> Result<Vec<Entry>, Problems> {
     let broken = |error: &toml::de::Error| Problems(vec![Problem::together(error.to_string())]);
     let table = DeTable::parse(text).map_err(|error| broken(&error))?;
-    let entry = |FoundValue { path, value, .. }| Entry { key: path, value, origin: Origin::Default };
+    let entry = |DocumentValue { path, value, .. }| Entry { key: path, value, origin: Origin::Default };
     Ok(flatten(table.get_ref(), |_| true).into_iter().map(entry).collect())
 }
 
 pub(super) fn from_file(
     path: &Path,
     text: &str,
-    shape: &Shape<'_>,
+    schema: &Schema<'_>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Entry> {
     let origin_at = |offset: usize| Origin::File { path: path.to_owned(), line: line_of(text, offset) };
@@ -108,23 +108,23 @@ pub(super) fn from_file(
         }
         return Vec::new();
     }
-    let known = |FoundKey { path, offset, is_table }: FoundKey<'_>| {
-        let problem = match (shape.at(path), is_table) {
-            (Known::Table, true) | (Known::Setting(_), false) => return true,
-            (Known::Unknown, _) => Problem::unknown_key(origin_at(offset), path, shape.nearest(path)),
-            (Known::Setting(default), true) => Problem::not_a_table(origin_at(offset), path, default),
-            (Known::Table, false) => Problem::table_wanted(origin_at(offset), path),
+    let known = |DocumentKey { path, offset, is_table }: DocumentKey<'_>| {
+        let problem = match (schema.at(path), is_table) {
+            (KeyKind::Table, true) | (KeyKind::Setting(_), false) => return true,
+            (KeyKind::Unknown, _) => Problem::unknown_key(origin_at(offset), path, schema.nearest(path)),
+            (KeyKind::Setting(default), true) => Problem::not_a_table(origin_at(offset), path, default),
+            (KeyKind::Table, false) => Problem::table_wanted(origin_at(offset), path),
         };
         problems.push(problem);
         false
     };
-    let entry = |FoundValue { path, offset, value }| Entry { key: path, value, origin: origin_at(offset) };
+    let entry = |DocumentValue { path, offset, value }| Entry { key: path, value, origin: origin_at(offset) };
     flatten(table.get_ref(), known).into_iter().map(entry).collect()
 }
 
 pub(super) fn from_variables(
     sources: &Sources,
-    shape: &Shape<'_>,
+    schema: &Schema<'_>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Entry> {
     let mut variables: Vec<(&str, &OsString)> = sources
@@ -134,24 +134,24 @@ pub(super) fn from_variables(
         .filter(|(name, _)| name.starts_with(PREFIX) && *name != FILE_VARIABLE)
         .collect();
     variables.sort();
-    let mut entries = foreign_variables(sources);
+    let mut entries = contract_variables(sources);
     for (name, value) in variables {
         let origin = Origin::Variable(name.to_owned());
         let key: Vec<String> =
             name[PREFIX.len()..].split("__").map(|part| part.to_ascii_lowercase()).collect();
-        // One spelling only, so that no two variables can mean one setting.
-        if name != name.to_ascii_uppercase() && shape.at(&key) != Known::Unknown {
+        // Upper case only, so that each setting has one variable.
+        if name != name.to_ascii_uppercase() && schema.at(&key) != KeyKind::Unknown {
             problems.push(Problem::unknown_key(origin, &key, Some(key.clone())));
             continue;
         }
-        match (shape.at(&key), value.to_str()) {
-            (Known::Setting(default), Some(text)) => {
+        match (schema.at(&key), value.to_str()) {
+            (KeyKind::Setting(default), Some(text)) => {
                 entries.push(Entry { key, value: typed_like(default, text), origin });
             }
-            (Known::Setting(_), None) => problems.push(Problem::not_text(origin, &key)),
-            (Known::Table, _) => problems.push(Problem::table_wanted(origin, &key)),
-            (Known::Unknown, _) => {
-                let nearest = nearest_known(shape, &key);
+            (KeyKind::Setting(_), None) => problems.push(Problem::not_text(origin, &key)),
+            (KeyKind::Table, _) => problems.push(Problem::table_wanted(origin, &key)),
+            (KeyKind::Unknown, _) => {
+                let nearest = nearest_known(schema, &key);
                 problems.push(Problem::unknown_key(origin, &key, nearest));
             }
         }
@@ -159,19 +159,19 @@ pub(super) fn from_variables(
     entries
 }
 
-/// Variables that go by the names that others use for them. Our own win.
-const FOREIGN: &[(&str, [&str; 3])] = &[
+/// Variables of the RabbitMQ contract, which have no prefix. Variables with the prefix win.
+const CONTRACT_VARIABLES: &[(&str, [&str; 3])] = &[
     ("RABBITMQ_USER", ["broker", "rabbitmq", "user"]),
     ("RABBITMQ_PASSWORD", ["broker", "rabbitmq", "password"]),
 ];
 
-fn foreign_variables(sources: &Sources) -> Vec<Entry> {
+fn contract_variables(sources: &Sources) -> Vec<Entry> {
     let given = |(name, key): &(&str, [&str; 3])| {
         let (_, value) = sources.variables.iter().find(|(given, _)| given == name)?;
         let key = key.iter().map(|&part| part.to_owned()).collect();
         Some(Entry { key, value: value.to_str()?.into(), origin: Origin::Variable((*name).to_owned()) })
     };
-    FOREIGN.iter().filter_map(given).collect()
+    CONTRACT_VARIABLES.iter().filter_map(given).collect()
 }
 
 pub(super) fn from_flags(sources: &Sources, problems: &mut Vec<Problem>) -> Vec<Entry> {
@@ -190,7 +190,7 @@ pub(super) fn from_flags(sources: &Sources, problems: &mut Vec<Problem>) -> Vec<
     entries
 }
 
-/// All of the first list, with what the second one says instead or besides.
+/// Entries of `base`, replaced and extended by those of `over`.
 pub(super) fn merge(base: &[Entry], over: &[Entry]) -> Vec<Entry> {
     let mut merged = base.to_vec();
     for entry in over {
@@ -218,30 +218,30 @@ pub(super) fn as_table(entries: &[Entry]) -> toml::Table {
     root
 }
 
-/// The variable that sets this key.
+/// Environment variable of a key.
 pub(super) fn variable_of(key: &[String]) -> String {
     format!("{PREFIX}{}", key.join("__").to_ascii_uppercase())
 }
 
-/// A key of a document, before anyone knows whether it is one of ours.
-struct FoundKey<'a> {
+/// Key of a TOML document, not yet checked against the schema.
+struct DocumentKey<'a> {
     path: &'a [String],
-    /// Where its name starts.
+    /// Byte offset of the name.
     offset: usize,
     is_table: bool,
 }
 
-/// A value of a document.
-struct FoundValue {
+/// Value of a TOML document.
+struct DocumentValue {
     path: Vec<String>,
     offset: usize,
     value: toml::Value,
 }
 
-/// The values of a document, in its order. `counts` is asked about each key on the way.
-fn flatten(document: &DeTable<'_>, mut counts: impl FnMut(FoundKey<'_>) -> bool) -> Vec<FoundValue> {
+/// Values of a document in its order. Keys that `accept` rejects are skipped with everything below them.
+fn flatten(document: &DeTable<'_>, mut accept: impl FnMut(DocumentKey<'_>) -> bool) -> Vec<DocumentValue> {
     let mut found = Vec::new();
-    descend(document, &mut Vec::new(), &mut counts, &mut found);
+    descend(document, &mut Vec::new(), &mut accept, &mut found);
     found.sort_by_key(|value| value.offset);
     found
 }
@@ -249,23 +249,23 @@ fn flatten(document: &DeTable<'_>, mut counts: impl FnMut(FoundKey<'_>) -> bool)
 fn descend(
     table: &DeTable<'_>,
     path: &mut Vec<String>,
-    counts: &mut impl FnMut(FoundKey<'_>) -> bool,
-    found: &mut Vec<FoundValue>,
+    accept: &mut impl FnMut(DocumentKey<'_>) -> bool,
+    found: &mut Vec<DocumentValue>,
 ) {
     for (name, value) in table {
         path.push(name.get_ref().to_string());
         let offset = name.span().start;
-        if counts(FoundKey { path, offset, is_table: value.get_ref().is_table() }) {
+        if accept(DocumentKey { path, offset, is_table: value.get_ref().is_table() }) {
             match value.get_ref() {
-                DeValue::Table(table) => descend(table, path, counts, found),
+                DeValue::Table(table) => descend(table, path, accept, found),
                 _ => {
                     let read = toml::Value::deserialize(ValueDeserializer::from(value.clone()));
-                    // A number too large for TOML is no value of any setting, and is told as what it is not.
+                    // A number too large for TOML is kept as text, so that the error can quote it.
                     let value = read.unwrap_or_else(|_| match value.get_ref() {
                         DeValue::Integer(number) => number.as_str().into(),
                         _ => "a value that cannot be read".into(),
                     });
-                    found.push(FoundValue { path: path.clone(), offset, value });
+                    found.push(DocumentValue { path: path.clone(), offset, value });
                 }
             }
         }
@@ -273,7 +273,7 @@ fn descend(
     }
 }
 
-/// A variable is text; what the default is decides what the text means.
+/// Parses the text of a variable as the type of the default.
 fn typed_like(default: &toml::Value, text: &str) -> toml::Value {
     let read = match default {
         toml::Value::Integer(_) => text.trim().parse().ok().map(toml::Value::Integer),
@@ -285,14 +285,14 @@ fn typed_like(default: &toml::Value, text: &str) -> toml::Value {
     read.unwrap_or_else(|| text.into())
 }
 
-/// A list as in the file, `["a", "b"]`, or its entries with commas between them, `a, b`. Nothing is an empty list. An entry
-/// that has a comma in it needs the form of the file.
+/// Parses a list: as in TOML, `["a", "b"]`, or separated by commas, `a, b`. An empty text is an empty list. An entry with a
+/// comma needs the TOML form.
 fn list(text: &str) -> toml::Value {
     let text = text.trim();
     if let Some(list) = text.parse().ok().filter(toml::Value::is_array) {
         return list;
     }
-    // Meant as in the file, and not right; what was expected is said where it is used.
+    // Invalid TOML list: stays text, which the type of the setting rejects.
     if text.starts_with('[') && text.ends_with(']') {
         return text.into();
     }
@@ -300,15 +300,15 @@ fn list(text: &str) -> toml::Value {
     toml::Value::Array(entries.map(toml::Value::from).collect())
 }
 
-/// As the shape's, for keys of which a parent may be unknown too.
-fn nearest_known(shape: &Shape<'_>, key: &[String]) -> Option<Vec<String>> {
-    let known = (1..=key.len()).find(|length| shape.at(&key[..*length]) == Known::Unknown)?;
-    let corrected = shape.nearest(&key[..known])?;
+/// As [`Schema::nearest`], for keys whose parent may be unknown, too.
+fn nearest_known(schema: &Schema<'_>, key: &[String]) -> Option<Vec<String>> {
+    let known = (1..=key.len()).find(|length| schema.at(&key[..*length]) == KeyKind::Unknown)?;
+    let corrected = schema.nearest(&key[..known])?;
     let whole = [corrected.as_slice(), &key[known..]].concat();
-    match shape.at(&whole) {
-        Known::Setting(_) => Some(whole),
-        Known::Table => None,
-        Known::Unknown => nearest_known(shape, &whole).filter(|_| known < key.len()),
+    match schema.at(&whole) {
+        KeyKind::Setting(_) => Some(whole),
+        KeyKind::Table => None,
+        KeyKind::Unknown => nearest_known(schema, &whole).filter(|_| known < key.len()),
     }
 }
 

@@ -1,10 +1,10 @@
-//! `[metrics]`: where a process without the gateway tells how it is.
+//! `[metrics]`: where a process without the gateway serves health checks and metrics.
 
 use super::gateway::listen_at;
 use serde::Deserialize;
 use std::net::SocketAddr;
 
-/// Where a process without the gateway tells how it is.
+/// Settings of health checks and metrics of a process without the gateway.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MetricsSettings {
@@ -12,10 +12,10 @@ pub(crate) struct MetricsSettings {
 }
 
 impl MetricsSettings {
-    /// The setting itself, as errors name it.
+    /// Key of the setting, for errors.
     pub(crate) const LISTEN: &str = "metrics.listen";
 
-    /// Where it listens, if it does.
+    /// Listen address, if it is set.
     pub(crate) fn listen(&self) -> Result<Option<SocketAddr>, String> {
         if self.listen.is_empty() { Ok(None) } else { listen_at(&self.listen).map(Some) }
     }

@@ -1,8 +1,8 @@
-//! The settings: the defaults, then a file, then variables, then flags; later ones win.
+//! Settings from defaults, file, environment variables and flags; later sources win.
 //!
-//! The defaults are written once, in `config/crawlway.toml`, which is part of the program. They also say which
-//! keys there are; the types here say what may be set. Each value that somebody gave is tried alone on top of
-//! the defaults, so that all that is wrong is told at once, each with its place.
+//! The defaults are in `config/crawlway.toml`, which is compiled into the program, and define the schema. The types here
+//! define valid values. Each value is checked alone on top of the defaults, so that all problems are reported at once, each
+//! with its source.
 
 mod features;
 mod fetch;
@@ -18,11 +18,12 @@ mod records;
 mod redis;
 mod renamed;
 mod retention;
+mod schema;
 mod search;
 pub(crate) mod secret;
-mod shape;
 mod sharing;
 mod show;
+mod tls;
 mod value;
 
 pub(crate) use fetch::FetchSettings;
@@ -49,14 +50,14 @@ use crate::{log::LogSettings, open::BrokerSettings};
 use layers::Entry;
 use queue::QueueSettings;
 use rate_limit::RateLimitSettings;
+use schema::Schema;
 use serde::Deserialize;
-use shape::Shape;
 use std::path::PathBuf;
 
 /// Every setting with its default.
 const DEFAULTS: &str = include_str!("../../../../config/crawlway.toml");
 
-/// What the program is set to do.
+/// Settings of the program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -78,30 +79,30 @@ pub(crate) struct Config {
     pub(crate) log: LogSettings,
 }
 
-/// The settings, and where each comes from.
+/// Settings with the source of each value.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    /// Every value that holds, in the order of the defaults; what they do not have comes last.
+    /// Effective values in the order of the defaults, then additional ones.
     entries: Vec<Entry>,
-    /// The file that was read, if any.
+    /// Settings file, if one was read.
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Puts the settings together, or says everything that is wrong with them.
+/// Merges and checks all sources. The error has all problems.
 pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
     let mut problems = Vec::new();
     let defaults = layers::defaults(DEFAULTS)?;
-    let shape = Shape::of(&defaults);
+    let schema = Schema::of(&defaults);
     let file = sources.file(&mut problems);
-    let mut given = Vec::new();
+    let mut explicit = Vec::new();
     if let Some((path, text)) = &file {
-        given.extend(layers::from_file(path, text, &shape, &mut problems));
+        explicit.extend(layers::from_file(path, text, &schema, &mut problems));
     }
-    given.extend(layers::from_variables(sources, &shape, &mut problems));
-    given.extend(layers::from_flags(sources, &mut problems));
+    explicit.extend(layers::from_variables(sources, &schema, &mut problems));
+    explicit.extend(layers::from_flags(sources, &mut problems));
 
-    for entry in &given {
+    for entry in &explicit {
         if let Some(feature) = features::missing(entry) {
             problems.push(Problem::missing_feature(entry, feature));
         } else if let Err(expected) =
@@ -113,14 +114,14 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
     if !problems.is_empty() {
         return Err(Problems::in_order(problems));
     }
-    let entries = layers::merge(&defaults, &given);
+    let entries = layers::merge(&defaults, &explicit);
     let together = |text| Problems(vec![Problem::together(text)]);
     let mut config = Config::from_entries(&entries).map_err(together)?;
     let origin = |name: &str| {
         let entry = entries.iter().find(|entry| entry.key == ["gateway", name]);
         entry.map_or(Origin::Default, |entry| entry.origin.clone())
     };
-    config.gateway.note_origins(&origin("url"), &origin("token"), sources.names_a_file());
+    config.gateway.note_origins(&origin("url"), &origin("token"), sources.has_explicit_file());
     config.check_sharing().map_err(together)?;
     Ok(Loaded { config, entries, file: file.map(|(path, _)| path) })
 }
@@ -133,7 +134,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What the types alone cannot say.
+    /// Checks that the types do not cover.
     fn check(&self) -> Result<(), String> {
         if self.data_dir.as_os_str().is_empty() {
             return Err("expected the path of a directory".to_owned());
@@ -178,7 +179,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_queue_of_its_own_changes_only_what_it_says() {
+    fn the_table_of_a_queue_overrides_only_its_keys() {
         let config = given(&[("CRAWLWAY_QUEUE__ANY__LEASE", "5min")]).unwrap().config;
         let name = QueueName::new("any").unwrap();
         let expected = QueueSpec::new(name.clone()).lease(Duration::from_secs(300));
@@ -202,13 +203,13 @@ pub(crate) mod tests {
         let wrong = given(&[(KEY, "[utm_*]")]).unwrap_err().to_string();
         assert!(wrong.contains(KEY) && wrong.contains("expected"), "{wrong}");
         let torn = given(&[("CRAWLWAY_FETCH__ALLOW", "127.0.0.1/32:80,443")]).unwrap_err().to_string();
-        assert!(torn.contains(r#"["127.0.0.1/32:80", "443"]"#), "what was understood is said: {torn}");
+        assert!(torn.contains(r#"["127.0.0.1/32:80", "443"]"#), "the error quotes the parsed list: {torn}");
     }
 
     #[test]
-    fn links_lose_tracking_parameters_and_the_case_of_paths_when_the_settings_say_so() {
-        let links = |given_ones: &[(&str, &str)]| {
-            let config = given(given_ones).unwrap().config;
+    fn settings_drop_tracking_parameters_and_lowercase_paths() {
+        let links = |variables: &[(&str, &str)]| {
+            let config = given(variables).unwrap().config;
             let request = config.fetch.request("http://localhost/".parse().unwrap()).unwrap();
             let options = config.search.settings(request).crawl.links;
             let url = "https://example.org/News/Top?utm_source=mail&id=5&fbclid=x&ref=a";
@@ -217,14 +218,14 @@ pub(crate) mod tests {
         assert_eq!(links(&[]), "https://example.org/News/Top?utm_source=mail&id=5&fbclid=x&ref=a");
         let tracking = ("CRAWLWAY_SEARCH__DROP_TRACKING_PARAMETERS", "true");
         assert_eq!(links(&[tracking]), "https://example.org/News/Top?id=5&ref=a");
-        let besides = ("CRAWLWAY_SEARCH__DROP_PARAMETERS", "ref");
-        assert_eq!(links(&[tracking, besides]), "https://example.org/News/Top?id=5");
+        let additional = ("CRAWLWAY_SEARCH__DROP_PARAMETERS", "ref");
+        assert_eq!(links(&[tracking, additional]), "https://example.org/News/Top?id=5");
         let lower = ("CRAWLWAY_SEARCH__LOWERCASE_PATHS", "true");
-        assert_eq!(links(&[lower, tracking, besides]), "https://example.org/news/top?id=5");
+        assert_eq!(links(&[lower, tracking, additional]), "https://example.org/news/top?id=5");
     }
 
     #[test]
-    fn all_problems_are_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let problems = given(&[
             ("CRAWLWAY_BROKER__KIND", "carrier-pigeon"),
             ("CRAWLWAY_DATA_DRI", "/tmp"),

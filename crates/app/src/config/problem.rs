@@ -1,4 +1,4 @@
-//! What is wrong with the settings: where, which key, what was found and what was expected.
+//! Problems of settings: source, key, found value and expected value.
 
 use super::{
     layers::{Entry, Origin, variable_of},
@@ -8,7 +8,7 @@ use super::{
 use serde::Serialize;
 use std::{fmt, path::Path};
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) origin: Option<Origin>,
@@ -16,12 +16,12 @@ pub(crate) struct Problem {
     pub(crate) text: String,
 }
 
-/// Everything that is wrong.
+/// All problems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl Problems {
-    /// In the order in which somebody mends them: through the file first.
+    /// Problems sorted by source: without one first, then those of the file by line, then the others.
     pub(super) fn in_order(mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|problem| match problem.origin {
             None => (0, 0),
@@ -33,10 +33,10 @@ impl Problems {
 }
 
 impl Problem {
-    /// `refusal` is what the type or the check said, of which the part about what was expected is kept.
+    /// Problem of a value. Of `refusal`, the error of the type or check, the part from `expected` on is kept.
     pub(super) fn wrong_value(entry: &Entry, refusal: &str) -> Self {
         let found = inline(&secret::masked(&entry.key, &entry.value));
-        // Said of a name that is not even text; the names are told once it is.
+        // Message of serde for a value that is no text where one of several names is expected.
         let refusal = refusal.replace("expected string only", "expected a text");
         let expected = refusal.rfind("expected ").map(|at| &refusal[at..]);
         let text = match expected {
@@ -44,7 +44,7 @@ impl Problem {
                 format!("found {found}, which is not known; {expected}")
             }
             Some(expected) => format!("found {found}, {expected}"),
-            // What is left is a sentence of a check of our own, which may quote the value.
+            // A message of another form may quote the value.
             None if secret::is_secret(&entry.key) => format!("found {found}, which is not valid"),
             None => format!("found {found}: {refusal}"),
         };
@@ -96,7 +96,7 @@ impl Problem {
         Self::of_key(origin, key, "found bytes that are not UTF-8, expected text".to_owned())
     }
 
-    /// Says nothing of what the line holds, since that may be a secret.
+    /// Without the content of the line, which may be a secret.
     pub(super) fn syntax(origin: Origin, message: &str) -> Self {
         Self { origin: Some(origin), key: None, text: format!("not valid TOML: {}", message.trim_end()) }
     }
@@ -113,7 +113,7 @@ impl Problem {
         Self { origin: None, key: None, text: format!("the settings do not go together: {text}") }
     }
 
-    /// Wrong with the whole, and said by itself.
+    /// Problem of the settings as a whole, with a complete message.
     pub(crate) fn plain(text: String) -> Self {
         Self { origin: None, key: None, text }
     }
@@ -129,7 +129,7 @@ impl fmt::Display for Problem {
             write!(f, "{origin}: ")?;
         }
         match (&self.key, &self.origin) {
-            // The variable's name says the key already.
+            // The name of the variable already contains the key.
             (Some(_), Some(Origin::Variable(_))) | (None, _) => write!(f, "{}", self.text),
             (Some(key), _) => write!(f, "`{key}`: {}", self.text),
         }

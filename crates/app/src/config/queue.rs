@@ -1,14 +1,14 @@
-//! `[queue.…]`: what holds for every queue, and what for some of them.
+//! `[queue.…]`: defaults of all queues, and settings of single queues.
 
 use super::value::{Count, Span};
 use crawlway_broker::{QueueName, QueueSpec};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The table for queues that have none of their own.
+/// Name of the table with the defaults.
 const DEFAULTS: &str = "defaults";
 
-/// How queues are set up.
+/// Settings of queues.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "BTreeMap<String, QueueTable>")]
 pub(crate) struct QueueSettings {
@@ -26,18 +26,18 @@ struct QueueTable {
 }
 
 impl QueueSettings {
-    /// What a flow declares for this queue, before it adds what it needs itself.
+    /// Specification of a queue from the settings, without additions of its flow.
     pub(crate) fn spec(&self, name: QueueName) -> QueueSpec {
-        let own = self.named.get(&name).copied();
+        let table = self.named.get(&name).copied();
         let spec = self.defaults.applied_to(QueueSpec::new(name));
-        own.map_or(spec.clone(), |own| own.applied_to(spec))
+        table.map_or(spec.clone(), |table| table.applied_to(spec))
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
         for name in self.named.keys() {
             self.spec(name.clone()).check().map_err(|error| error.to_string())?;
         }
-        // The defaults are held to the contract under the name of any queue that has no table of its own.
+        // The defaults are checked with an arbitrary queue name.
         let any = QueueName::new(DEFAULTS).map_err(|error| error.to_string())?;
         self.spec(any).check().map_err(|error| error.to_string())
     }

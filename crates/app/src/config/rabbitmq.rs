@@ -2,6 +2,7 @@
 
 use super::{
     secret::Secret,
+    tls::TlsSettings,
     value::{ByteSize, Span},
 };
 use serde::Deserialize;
@@ -9,6 +10,9 @@ use url::Url;
 
 /// Limits of `max_message`: no server accepts more.
 const MESSAGE_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(128 << 20));
+
+/// Ports of AMQP without and with TLS.
+const PORTS: (u16, u16) = (5672, 5671);
 
 /// Settings of the connection to RabbitMQ.
 #[derive(Debug, Clone, Deserialize)]
@@ -23,6 +27,7 @@ pub(crate) struct RabbitSettings {
     pub(crate) management: String,
     pub(crate) max_message: ByteSize,
     pub(crate) confirm_timeout: Span,
+    pub(crate) tls: TlsSettings,
 }
 
 /// Host, virtual host and account.
@@ -30,6 +35,8 @@ pub(crate) struct RabbitSettings {
 pub(crate) struct RabbitAddress {
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// Whether AMQP is over TLS.
+    pub(crate) amqps: bool,
     pub(crate) vhost: String,
     pub(crate) user: String,
     pub(crate) password: Secret,
@@ -41,6 +48,7 @@ impl RabbitSettings {
         let mut address = RabbitAddress {
             host: self.host.clone(),
             port: self.port,
+            amqps: false,
             vhost: self.vhost.clone(),
             user: self.user.clone(),
             password: self.password.clone(),
@@ -48,16 +56,20 @@ impl RabbitSettings {
         if self.url.expose().is_empty() {
             return Ok(address);
         }
-        let expected = || "expected an address such as \"amqp://user:password@host:5672/vhost\"".to_owned();
+        let expected = || {
+            "expected an address such as \"amqp://user:password@host:5672/vhost\" or \"amqps://host\""
+                .to_owned()
+        };
         let url = Url::parse(self.url.expose()).map_err(|_| expected())?;
-        if url.scheme() == "amqps" {
-            return Err("TLS to RabbitMQ is not there yet; expected an address that begins with \"amqp://\""
-                .to_owned());
-        }
         let host = url.host_str().filter(|host| !host.is_empty());
-        let (Some(host), "amqp", None, None) = (host, url.scheme(), url.query(), url.fragment()) else {
+        let (Some(host), "amqp" | "amqps", None, None) = (host, url.scheme(), url.query(), url.fragment())
+        else {
             return Err(expected());
         };
+        address.amqps = url.scheme() == "amqps";
+        if address.amqps && address.port == PORTS.0 {
+            address.port = PORTS.1;
+        }
         let decoded = |text: &str| percent_decoded(text).ok_or_else(expected);
         address.host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         address.port = url.port().unwrap_or(address.port);
@@ -83,10 +95,12 @@ impl RabbitSettings {
             return Err("expected a duration of at least \"1ms\"".to_owned());
         }
         self.address()?;
-        if !self.management.is_empty() && !self.management.starts_with("http://") {
-            return Err("expected \"\", or an address such as \"http://rabbitmq:15672\"".to_owned());
+        let is_http = self.management.starts_with("http://") || self.management.starts_with("https://");
+        if !self.management.is_empty() && !is_http {
+            return Err("expected \"\", or an address such as \"http://rabbitmq:15672\" or \"https://rabbitmq:15671\""
+                .to_owned());
         }
-        Ok(())
+        self.tls.check()
     }
 }
 

@@ -1,4 +1,4 @@
-//! `[rate_limit]`: where the rate limiter keeps its state, back-off and circuit breaker.
+//! `[rate_limit]`: backend of the rate limiter, back-off and circuit breaker.
 
 use super::value::{Number, Span};
 use crawlway_store::rate_limiter::{BackoffPolicy, CircuitBreakerPolicy, RateLimitPolicy};

@@ -1,12 +1,13 @@
-//! `[records]`: where the frontier, the seen URLs and the trails are kept.
+//! `[records]`: store of frontier, seen URLs and trails.
 
 use super::{
     secret::{Secret, set},
+    tls::TlsSettings,
     value::{Count, Span},
 };
 use serde::Deserialize;
 
-/// Where records are kept.
+/// Settings of the records.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordSettings {
@@ -27,10 +28,11 @@ pub(crate) struct PostgresSettings {
     pub(crate) url: Secret,
     pub(crate) max_connections: Count,
     pub(crate) connect_timeout: Span,
+    pub(crate) tls: TlsSettings,
 }
 
 impl RecordSettings {
-    /// The address of the database that is asked for.
+    /// URL of the database, which must be set.
     pub(crate) fn set_url(&self) -> Result<&str, String> {
         set(&self.postgresql.url, "records.kind", "postgresql", "records.postgresql.url")
     }
@@ -42,6 +44,6 @@ impl RecordSettings {
                 "expected an address such as \"postgres://user:password@host:5432/database\"".to_owned()
             );
         }
-        Ok(())
+        self.postgresql.tls.check()
     }
 }

@@ -1,6 +1,6 @@
 //! `[redis]` and `[seen]`: settings of Redis, and the backend of seen URLs.
 
-use super::secret::Secret;
+use super::{secret::Secret, tls::TlsSettings};
 use serde::Deserialize;
 
 /// Settings of Redis.
@@ -9,6 +9,7 @@ use serde::Deserialize;
 pub(crate) struct RedisSettings {
     pub(crate) url: Secret,
     pub(crate) prefix: String,
+    pub(crate) tls: TlsSettings,
 }
 
 /// Backend of seen URLs.
@@ -34,12 +35,14 @@ impl RedisSettings {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let url = self.url.expose();
-        if !url.is_empty() && !url.starts_with("redis://") {
-            return Err("expected an address such as \"redis://user:password@host:6379/0\"".to_owned());
+        if !url.is_empty() && !url.starts_with("redis://") && !url.starts_with("rediss://") {
+            return Err(
+                "expected an address such as \"redis://user:password@host:6379/0\", or with TLS \"rediss://…\"".to_owned()
+            );
         }
         if self.prefix.is_empty() {
             return Err("expected a text that is not empty".to_owned());
         }
-        Ok(())
+        self.tls.check()
     }
 }

@@ -77,13 +77,13 @@ fn last_part(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// Where the first renamed key is, with the parents of its old name as they are called now or were before.
+/// Offset and names of the first old key. Parents in `path` may have old or new names.
 fn first_old_key(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Option<(usize, Renaming)> {
     for (name, value) in table {
         path.push(name.get_ref().to_string());
         let old = with_old_tables(path);
         let new = new_name(&old).filter(|new| new.last() != old.last());
-        // A table that has its new name already, but keys with old ones, is found by the name that it had.
+        // An old key in a table with its new name is listed under the old name of the table.
         let found = new.filter(|new| path.last() != new.last()).map(|new| {
             let offset = name.span().start;
             (offset, Renaming { line: line_of(text, offset), old: old.join("."), new: new.join(".") })
@@ -100,7 +100,7 @@ fn first_old_key(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Opt
     None
 }
 
-/// The key with the old names of its tables, under which [`RENAMED`] lists its keys.
+/// Key with the old names of its tables, as in [`RENAMED`].
 fn with_old_tables(path: &[String]) -> Vec<String> {
     let mut old = path.to_vec();
     if let [table, _, ..] = old.as_mut_slice()
@@ -116,17 +116,17 @@ mod tests {
     use super::*;
     use crate::config::{
         DEFAULTS, layers,
-        shape::{Known, Shape},
+        schema::{KeyKind, Schema},
     };
 
     #[test]
     fn old_names_are_gone_and_new_names_exist() {
         let defaults = layers::defaults(DEFAULTS).unwrap();
-        let shape = Shape::of(&defaults);
+        let schema = Schema::of(&defaults);
         let key = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
         for (old, new) in RENAMED {
-            assert_eq!(shape.at(&key(old)), Known::Unknown, "{old}");
-            assert_ne!(shape.at(&key(new)), Known::Unknown, "{new}");
+            assert_eq!(schema.at(&key(old)), KeyKind::Unknown, "{old}");
+            assert_ne!(schema.at(&key(new)), KeyKind::Unknown, "{new}");
         }
     }
 

@@ -95,21 +95,21 @@ impl SearchTable {
         let size = |ByteSize(bytes): ByteSize| usize::try_from(bytes).unwrap_or(usize::MAX);
         let count = |Count(number): Count| usize::try_from(number.get()).unwrap_or(usize::MAX);
         SearchSettings {
-            fetch_at_once: count(self.concurrency),
+            fetch_concurrency: count(self.concurrency),
             crawl: CrawlOptions {
                 request,
-                claim: self.claim_ttl.0,
-                host_retry: self.host_retry_delay.0,
-                longest_retry: self.max_retry_delay.0,
+                claim_lease: self.claim_ttl.0,
+                host_retry_delay: self.host_retry_delay.0,
+                max_host_retry_delay: self.max_retry_delay.0,
                 publish_noindex: self.publish_noindex,
                 links: self.links(),
             },
-            first_retry: self.retry_delay.0,
-            last_retry: self.max_retry_delay.0,
+            retry_delay: self.retry_delay.0,
+            max_retry_delay: self.max_retry_delay.0,
             index_batch: count(self.index_batch),
             index_linger: self.index_linger.0,
-            largest_message: size(self.max_message),
-            most_waiting: u64::from(self.max_pending_pages.0.get()),
+            max_message_bytes: size(self.max_message),
+            max_pending_pages: u64::from(self.max_pending_pages.0.get()),
             drain: self.drain_timeout.0,
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
-/// What is printed in a secret's place.
+/// Printed instead of a secret.
 pub(crate) const MASK: &str = "***";
 
 /// Keys with one of these in their name hold secrets.
@@ -19,18 +19,18 @@ const SECRET_NAMES: &[&str] = &[
     "private_key",
 ];
 
-/// A value that can be used and not be printed.
+/// Value that is masked in all output.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Secret(String);
 
 impl Secret {
-    /// A secret.
+    /// Wraps a secret.
     pub(crate) fn new(secret: String) -> Self {
         Self(secret)
     }
 
-    /// The secret itself, for whoever must send it.
+    /// The secret itself, for authentication.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -54,7 +54,7 @@ impl Serialize for Secret {
     }
 }
 
-/// The address in this setting, without which another one asks for a server in vain.
+/// Value of a required URL setting; an error if it is empty although another setting selects its server.
 pub(super) fn set<'a>(
     address: &'a Secret,
     setting: &str,
@@ -67,14 +67,14 @@ pub(super) fn set<'a>(
     }
 }
 
-/// Whether what this key holds is a secret, by its name.
+/// Whether the value of a key is a secret, by its name.
 pub(crate) fn is_secret(key: &[String]) -> bool {
     key.iter().any(|part| is_secret_name(part))
 }
 
-/// The value as it may be printed.
+/// Value with secrets masked, for output.
 pub(crate) fn masked(key: &[String], value: &toml::Value) -> toml::Value {
-    // That a secret is not set is none.
+    // An empty value is not masked: it shows that no secret is set.
     if is_secret(key) && value.as_str() != Some("") {
         return MASK.into();
     }
@@ -98,11 +98,15 @@ fn is_secret_name(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Masks the password in `scheme://user:password@host`, and parameters whose names are those of secrets.
+/// Masks the password in `scheme://user:password@host`, and parameters whose names are those of secrets. A PEM text, which
+/// may be a key, is masked whole.
 ///
-/// A password with a `/`, `?` or `@` in it that should have been escaped and was not is masked too: what is
-/// hidden reaches to the last `@`, at the price of hiding too much of an address that has one in its path.
+/// A password with an unescaped `/`, `?` or `@` is masked, too: the mask reaches to the last `@`, and so hides too much of an
+/// address with an `@` in its path.
 fn mask_url(text: &str) -> String {
+    if text.contains("-----BEGIN") {
+        return MASK.to_owned();
+    }
     let Some(scheme_end) = text.find("://").map(|at| at + 3) else {
         return if is_address_with_secret(text) { MASK.to_owned() } else { text.to_owned() };
     };
@@ -117,7 +121,7 @@ fn mask_url(text: &str) -> String {
     format!("{scheme}{}", mask_parameters(&rest))
 }
 
-/// Whether this may be an address in another form, with a password in it: `host=db password=…`, `user:password@host`.
+/// Whether a text may be an address of another form with a password: `host=db password=…`, `user:password@host`.
 fn is_address_with_secret(text: &str) -> bool {
     let names_secret = |word: &str| word.split_once('=').is_some_and(|(name, _)| is_secret_name(name));
     let mut words = text.split(|sign: char| sign.is_whitespace() || matches!(sign, ';' | '&' | '?'));
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_another_form_is_hidden_whole() {
+    fn an_address_of_another_form_is_masked_completely() {
         for address in
             ["host=db user=crawlway password=hunter2", "crawlway:hunter2@db/crawl", "db?password=hunter2"]
         {
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_shows_only_to_who_asks_for_it() {
+    fn only_expose_returns_the_secret() {
         let secret: Secret = serde_json::from_str("\"hunter2\"").unwrap();
         assert_eq!(secret.expose(), "hunter2");
         let printed =
@@ -169,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_named_like_secrets_are_masked_whatever_they_hold() {
+    fn values_of_keys_with_secret_names_are_masked() {
         for key in
             ["broker.rabbitmq.password", "gateway.token_key", "SECRET", "store.s3.secret-key", "a.api-key"]
         {

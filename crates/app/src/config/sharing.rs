@@ -4,17 +4,17 @@ use super::{
     Config, RecordKind, SeenKind, inventory::InventoryKind, rate_limit::RateLimitKind, search::IndexKind,
 };
 
-/// The parts of a configuration, by who has them.
+/// Stores of a configuration: shared on servers, or owned by one process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sharing {
-    /// In servers, for all processes.
+    /// Stores on servers, for all processes.
     pub(crate) shared: Vec<&'static str>,
-    /// In the data directory of one process.
+    /// Stores in the data directory of one process.
     pub(crate) owned: Vec<&'static str>,
 }
 
 impl Config {
-    /// Who has which part.
+    /// Shared and owned stores of these settings.
     pub(crate) fn sharing(&self) -> Sharing {
         let mut sharing = Sharing::default();
         let records = self.records.kind == RecordKind::Postgresql;
@@ -35,17 +35,17 @@ impl Config {
         sharing
     }
 
-    /// Whether there may be other processes that work on the same.
-    pub(crate) fn is_for_many(&self) -> bool {
+    /// Whether several processes may share all stores.
+    pub(crate) fn is_shared(&self) -> bool {
         !self.only_process && self.sharing().owned.is_empty()
     }
 
-    /// Whether all that gateways beside the one worker need is on servers of its own.
+    /// Whether gateways and one worker share the broker and the inventory (`only_worker`).
     pub(crate) fn is_for_one_worker(&self) -> bool {
         self.only_worker && self.broker.is_shared() && self.inventory.store == InventoryKind::Mongodb
     }
 
-    /// Whether all processes with these settings work on the same.
+    /// Fails if processes with these settings would share only some of the stores.
     pub(super) fn check_sharing(&self) -> Result<(), String> {
         let with_the_records = [
             ("search.index", self.search.index == IndexKind::Postgresql),
@@ -78,7 +78,7 @@ impl Config {
     }
 }
 
-/// `a, b and c`
+/// List as text: `a, b and c`.
 fn listed(parts: &[&str]) -> String {
     match parts {
         [] => String::new(),

@@ -1,4 +1,4 @@
-//! The settings as `config show` prints them: each with its origin, secrets masked.
+//! Output of `config show`: each setting with its source, secrets masked.
 
 use super::{
     Loaded,
@@ -8,7 +8,7 @@ use super::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One setting as programs see it.
+/// One setting as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct Setting {
     value: toml::Value,
@@ -21,7 +21,7 @@ impl Setting {
     }
 }
 
-/// Every setting by its key.
+/// All settings by key.
 pub(crate) fn settings(loaded: &Loaded) -> BTreeMap<String, Setting> {
     let setting = |entry: &Entry| Setting {
         value: secret::masked(&entry.key, &entry.value),
@@ -30,9 +30,9 @@ pub(crate) fn settings(loaded: &Loaded) -> BTreeMap<String, Setting> {
     loaded.entries.iter().map(|entry| (dotted(&entry.key), setting(entry))).collect()
 }
 
-/// The settings as a file that would have the same effect, with each one's origin beside it.
+/// Settings as an equivalent TOML file, with the source of each as a comment.
 pub(crate) fn as_toml(loaded: &Loaded) -> String {
-    // A table may be set in parts from several places; in a file it has to be in one.
+    // Keys of one table may come from several sources, but must be together in a file.
     let mut tables: Vec<(&[String], Vec<&Entry>)> = Vec::new();
     for entry in &loaded.entries {
         let table = entry.key.split_last().map_or(&[] as &[String], |(_, table)| table);
@@ -58,12 +58,12 @@ pub(crate) fn as_toml(loaded: &Loaded) -> String {
     text
 }
 
-/// A key as TOML writes it.
+/// Dotted key in TOML syntax.
 pub(super) fn dotted(key: &[String]) -> String {
     key.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(".")
 }
 
-/// A value as TOML writes it, on one line.
+/// Value in TOML syntax, on one line.
 pub(super) fn inline(value: &toml::Value) -> String {
     value.to_string()
 }

@@ -1,30 +1,30 @@
-//! The types of settings that TOML has no type for. Each says what it expects.
+//! Types of settings that TOML lacks. Their errors contain the expected form.
 
 use crate::quantity::{DURATION_SYNTAX, SIZE, parse_duration, parse_size};
 use serde::Deserialize;
 use std::{num::NonZeroU32, time::Duration};
 
-/// A number of bytes.
+/// Size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "toml::Value")]
 pub(crate) struct ByteSize(pub(crate) u64);
 
-/// A length of time.
+/// Duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "toml::Value")]
 pub(crate) struct Span(pub(crate) Duration);
 
-/// How long something is kept; `None` for ever.
+/// Retention period; `None` for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "toml::Value")]
 pub(crate) struct Keep(pub(crate) Option<Duration>);
 
-/// How many, at least one.
+/// Number of at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "toml::Value")]
 pub(crate) struct Count(pub(crate) NonZeroU32);
 
-/// How many, also none.
+/// Number of at least 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "toml::Value")]
 pub(crate) struct Number(pub(crate) u32);

@@ -9,14 +9,14 @@ fn refused<T>(backend: &str) -> anyhow::Result<T> {
 #[cfg(not(feature = "rabbitmq"))]
 pub(super) mod rabbitmq {
     use crate::config::RabbitSettings;
-    use crawlway_broker::{Broker, QueueSpec};
+    use crawlway_broker::{QueueBackend, QueueSpec};
     use std::sync::Arc;
 
-    pub(crate) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
+    pub(crate) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
         open_later(settings)
     }
 
-    pub(crate) fn open_later(_: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
+    pub(crate) fn open_later(_: &RabbitSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
         super::refused("RabbitMQ")
     }
 

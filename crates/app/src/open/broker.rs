@@ -7,7 +7,7 @@ use crate::{
     private,
 };
 use anyhow::{Context, bail};
-use crawlway_broker::{Broker, QueueSpec};
+use crawlway_broker::{QueueBackend, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options, Recovery};
 use crawlway_flows::{inventory::url_inventory, search::crawler_queue};
 use serde::Deserialize;
@@ -83,7 +83,7 @@ impl EmbeddedSettings {
 }
 
 /// Opens an existing broker; creates nothing.
-pub(super) async fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+pub(super) async fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn QueueBackend>> {
     match config.broker.kind {
         BrokerKind::Embedded => must_exist(&config.data_dir, &config.data_dir.join(QUEUE_DIRECTORY))?,
         BrokerKind::Rabbitmq => {}
@@ -92,7 +92,7 @@ pub(super) async fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn B
 }
 
 /// Opens the broker, and creates it if needed.
-pub(crate) async fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+pub(crate) async fn broker(config: &Config) -> anyhow::Result<Arc<dyn QueueBackend>> {
     match config.broker.kind {
         BrokerKind::Rabbitmq => rabbitmq::open(&config.broker.rabbitmq).await,
         BrokerKind::Embedded => {
@@ -109,7 +109,7 @@ pub(crate) async fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
 }
 
 /// Opens the broker without waiting for a server; it connects in the background.
-pub(crate) async fn broker_later(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+pub(crate) async fn broker_later(config: &Config) -> anyhow::Result<Arc<dyn QueueBackend>> {
     match config.broker.kind {
         BrokerKind::Rabbitmq => rabbitmq::open_later(&config.broker.rabbitmq),
         BrokerKind::Embedded => broker(config).await,
@@ -117,7 +117,7 @@ pub(crate) async fn broker_later(config: &Config) -> anyhow::Result<Arc<dyn Brok
 }
 
 /// Specification of the queue of URLs on this broker.
-pub(crate) fn url_queue(config: &Config, broker: &dyn Broker) -> QueueSpec {
+pub(crate) fn url_queue(config: &Config, broker: &dyn QueueBackend) -> QueueSpec {
     config.inventory.queue(config.queue.spec(url_inventory()), &broker.guarantees())
 }
 

@@ -4,7 +4,7 @@ use super::{broker::queues_without_limits, mongodb, redis, stores};
 use crate::config::{
     Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, SeenKind,
 };
-use crawlway_gateway::Access;
+use crawlway_gateway::AccessControl;
 
 /// Where a process listens.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,7 @@ pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
     if config.inventory.store == InventoryKind::Mongodb {
         problems.push(mongodb::check(config));
     }
+    problems.push(config.gateway.check_tls());
     if listens.gateway {
         problems.push(protected(config.gateway.listen().map(Some), config.gateway.access("gateway.listen")));
     }
@@ -49,7 +50,10 @@ pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
 }
 
 /// Refuses to listen where strangers could come, unless that is meant.
-fn protected(listen: Result<Option<std::net::SocketAddr>, String>, access: Access) -> Result<(), String> {
+fn protected(
+    listen: Result<Option<std::net::SocketAddr>, String>,
+    access: AccessControl,
+) -> Result<(), String> {
     match listen? {
         Some(address) => access.check(address).map_err(|error| error.to_string()),
         None => Ok(()),

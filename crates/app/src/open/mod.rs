@@ -39,23 +39,25 @@ pub(crate) use stores::{
 use crate::{config::Config, presence};
 use anyhow::{Context, bail};
 use broker::existing_broker;
-use crawlway_broker::Broker;
-use crawlway_flows::search::WithFrontier;
+use crawlway_broker::{DeadLetters, QueueBackend};
+use crawlway_flows::search::QueuesWithFrontier;
 use std::{fs, io, path::Path, sync::Arc};
 use stores::has_records;
 
-/// The queues, with the frontier shown among them where there is one, for who wants to look.
+/// Queues of the installation, with the frontier among them, for administration.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    pub(crate) broker: Arc<dyn Broker>,
-    /// Where the items' trails are, if anything was recorded yet.
+    /// Queues and dead letters, including those of the frontier.
+    pub(crate) queues: Arc<dyn DeadLetters>,
+    pub(crate) broker: Arc<dyn QueueBackend>,
+    /// Records with the trails, if they exist.
     pub(crate) records: Option<Records>,
-    /// No other process can be at work on them.
+    /// Whether no other process can use them.
     pub(crate) alone: bool,
 }
 
 impl Queues {
-    /// Lets go of files and connections.
+    /// Closes files and connections.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         let closed = self.broker.close().await;
         if let Some(records) = self.records {
@@ -65,7 +67,7 @@ impl Queues {
     }
 }
 
-/// Opens the queues for who wants to look: what does not exist yet is an error, and is not created.
+/// Opens existing queues for administration. A missing data directory is an error and is not created.
 pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     let broker = existing_broker(config).await?;
     let alone = config.only_process || config.sharing().shared.is_empty();
@@ -74,17 +76,17 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
         broker.declare(&[pages_queue(config), url_queue(config, &*broker)]).await?;
     }
     if !has_records(config) {
-        return Ok(Queues { broker, records: None, alone });
+        return Ok(Queues { queues: broker.clone(), broker, records: None, alone });
     }
     let records = records(config, None).await?;
     if !config.broker.is_shared() {
         records.take_back(config).await?;
     }
-    let broker = Arc::new(WithFrontier::new(broker, records.frontier.clone()));
-    Ok(Queues { broker, records: Some(records), alone })
+    let queues = Arc::new(QueuesWithFrontier::new(broker.clone(), records.frontier.clone()));
+    Ok(Queues { queues, broker, records: Some(records), alone })
 }
 
-/// Refuses to touch what a gateway that runs owns, and says where that is.
+/// Fails while a gateway runs on the data directory; the error has its address.
 pub(crate) fn not_while_served(config: &Config) -> anyhow::Result<()> {
     match presence::running(&config.data_dir) {
         None => Ok(()),

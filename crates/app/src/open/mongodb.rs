@@ -25,6 +25,7 @@ fn options(config: &Config, within: Option<Duration>) -> Result<MongoOptions, St
     Ok(MongoOptions {
         database: settings.database.clone(),
         collection: settings.collection.clone(),
+        tls: settings.tls.client("inventory.mongodb.tls")?,
         open_timeout: within.unwrap_or(settings.connect_timeout.0),
         ..MongoOptions::new(config.inventory.set_url()?)
     })

@@ -2,9 +2,9 @@
 
 use crate::{
     config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, SeenKind},
-    worker::Runs,
+    worker::Roles,
 };
-use crawlway_gateway::{Need, Probe};
+use crawlway_gateway::{DependencySpec, Probe};
 use crawlway_store::{PageIndex, RateLimiter, SeenUrls, StoreError, UrlRecords, seen::Claim};
 use std::{
     io::{self, Write},
@@ -21,7 +21,7 @@ const MONGODB: &str = "mongodb";
 const SAMPLE: usize = 4 << 10;
 
 /// The parts that a process with these stages needs.
-pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
+pub(crate) fn needs(config: &Config, runs: Roles) -> Vec<DependencySpec> {
     let records = match config.records.kind {
         RecordKind::Embedded => EMBEDDED,
         RecordKind::Postgresql => POSTGRESQL,
@@ -46,18 +46,18 @@ pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
     let all = [
         ("broker", config.broker.backend(), true),
         ("records", records, true),
-        ("seen", seen, runs.asks_seen()),
-        ("gate", rate_limiter, runs.asks_the_gate()),
-        ("inventory", inventory, runs.has_inventory()),
-        ("index", index, runs.asks_the_index()),
+        ("seen", seen, runs.uses_seen_urls()),
+        ("rate_limiter", rate_limiter, runs.uses_rate_limiter()),
+        ("inventory", inventory, runs.uses_inventory()),
+        ("index", index, runs.uses_index()),
     ];
     let needed = all.into_iter().filter(|(.., needed)| *needed);
-    needed.map(|(name, backend, _)| Need { name, backend }).collect()
+    needed.map(|(name, backend, _)| DependencySpec { name, backend }).collect()
 }
 
 /// The parts that a gateway for the flow `inventory` alone needs.
-pub(crate) fn needs_of_inventory_alone(config: &Config) -> Vec<Need> {
-    let runs = Runs { gateway: true, ..Runs::none() };
+pub(crate) fn needs_of_inventory_alone(config: &Config) -> Vec<DependencySpec> {
+    let runs = Roles { gateway: true, ..Roles::none() };
     let mut needs = needs(config, runs);
     needs.retain(|need| ["broker", "inventory"].contains(&need.name));
     needs
@@ -67,7 +67,7 @@ pub(crate) fn needs_of_inventory_alone(config: &Config) -> Vec<Need> {
 pub(crate) fn kept_with_records(config: &Config) -> impl Iterator<Item = &'static str> {
     let all = [
         ("seen", config.seen.kind == SeenKind::Records),
-        ("gate", config.rate_limit.kind == RateLimitKind::Postgresql),
+        ("rate_limiter", config.rate_limit.kind == RateLimitKind::Postgresql),
         ("inventory", config.inventory.store == InventoryKind::Records),
         ("index", config.search.index == IndexKind::Postgresql),
     ];
@@ -90,7 +90,7 @@ pub(crate) fn urls_probe(urls: Arc<dyn UrlRecords>) -> Probe {
     })
 }
 
-/// Asks a gate that is not in the database of the records.
+/// Readiness probe of a rate limiter outside the database of the records.
 pub(crate) fn rate_limiter_probe(rate_limiter: Arc<dyn RateLimiter>) -> Probe {
     Probe::new(move || {
         let rate_limiter = rate_limiter.clone();

@@ -6,7 +6,7 @@ use crate::{
     worker::worker_name,
 };
 use anyhow::Context;
-use crawlway_broker::{Broker, QueueSpec};
+use crawlway_broker::{QueueBackend, QueueSpec};
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 const OUTAGE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Connects to the server.
-pub(super) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
+pub(super) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
     let options = options(settings).map_err(UsageError)?;
     let place = format!("{}:{}", options.host, options.port);
     let broker = RabbitBroker::connect(options).await;
@@ -22,7 +22,7 @@ pub(super) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Br
 }
 
 /// Connects to the server in the background, as soon as it can be reached.
-pub(super) fn open_later(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
+pub(super) fn open_later(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
     let options = options(settings).map_err(UsageError)?;
     Ok(Arc::new(RabbitBroker::connect_later(Options { connection_timeout: OUTAGE_TIMEOUT, ..options })))
 }
@@ -30,11 +30,12 @@ pub(super) fn open_later(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Br
 /// Refuses settings and queues that RabbitMQ would refuse, without asking the server.
 pub(super) fn check(settings: &RabbitSettings, queues: &[QueueSpec]) -> Result<(), String> {
     let options = options(settings)?;
+    options.check_tls().map_err(|error| error.to_string())?;
     queues.iter().try_for_each(|queue| options.check(queue)).map_err(|error| error.to_string())
 }
 
 fn options(settings: &RabbitSettings) -> Result<Options, String> {
-    let RabbitAddress { host, port, vhost, user, password } = settings.address()?;
+    let RabbitAddress { host, port, amqps, vhost, user, password } = settings.address()?;
     if host.is_empty() {
         return Err(
             "`broker.kind` is \"rabbitmq\", but nothing says where it is; set `broker.rabbitmq.url` or \
@@ -54,6 +55,8 @@ fn options(settings: &RabbitSettings) -> Result<Options, String> {
     Ok(Options {
         host,
         port,
+        amqps,
+        tls: settings.tls.client("broker.rabbitmq.tls")?,
         user,
         password: password.expose().to_owned(),
         vhost,
@@ -89,6 +92,8 @@ mod tests {
         assert_eq!(with("amqp://broker.example/"), "u p broker.example 5672 /");
         assert_eq!(with("amqp://other:q@[::1]/crawl"), "other q ::1 5672 crawl");
         assert_eq!(with(""), "u p rabbitmq 5672 /");
+        assert_eq!(with("amqps://broker.example"), "u p broker.example 5671 /");
+        assert_eq!(with("amqps://broker.example:5673"), "u p broker.example 5673 /");
     }
 
     #[test]
@@ -97,7 +102,7 @@ mod tests {
             "broker.example:5672",
             "http://u:hunter2@broker.example",
             "amqp://u:hunter2@",
-            "amqps://u:hunter2@broker.example",
+            "amqps://u:hunter2@broker.example?verify=none",
             "amqp://u:hunter2@broker.example?heartbeat=5",
             "amqp://u:hunter2@broker.example/%ff",
         ] {

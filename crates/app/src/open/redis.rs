@@ -35,7 +35,8 @@ async fn open(config: &Config, setting: &str, within: Option<Duration>) -> anyho
 
 fn options(config: &Config, setting: &str, within: Option<Duration>) -> Result<RedisOptions, String> {
     let url = config.redis.set_url(setting)?;
-    let mut options = RedisOptions { prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
+    let tls = config.redis.tls.client("redis.tls")?;
+    let mut options = RedisOptions { tls, prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
     options.open_timeout = within.unwrap_or(options.open_timeout);
     Ok(options)
 }

@@ -13,13 +13,14 @@ use crawlway_search_index::TantivyIndex;
 use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, UrlRecords, rate_limiter::RateLimiter};
 use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
+use crawlway_tls::ClientTls;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Where the embedded records are, below the data directory.
+/// Database of the embedded records, below the data directory.
 const RECORDS_FILE: &str = "records.db";
-/// Where the embedded gate keeps what must outlive the process, below the data directory.
-const GATE_DIRECTORY: &str = "gate";
-/// Where the search index is, below the data directory.
+/// State of the embedded rate limiter, below the data directory.
+const RATE_LIMITER_DIRECTORY: &str = "gate";
+/// Search index, below the data directory.
 const INDEX_DIRECTORY: &str = "index";
 
 /// Makes sure that no other process works on embedded records. The embedded queue has a lock of its own, taken before.
@@ -165,6 +166,10 @@ pub(super) fn record_options(config: &Config, within: Option<Duration>) -> Resul
     };
     let settings = &config.records.postgresql;
     Ok(SqlOptions {
+        tls: match config.records.kind {
+            RecordKind::Embedded => ClientTls::default(),
+            RecordKind::Postgresql => settings.tls.client("records.postgresql.tls")?,
+        },
         policy: config.search.policy(),
         connections: settings.max_connections.0.get(),
         open_timeout: within.unwrap_or(settings.connect_timeout.0),
@@ -210,8 +215,7 @@ async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     Ok(Arc::new(opened.context("cannot open the search index")?))
 }
 
-/// The gate that every request passes, for a command that fetches by itself. The embedded one lives in this process and is as
-/// old as that.
+/// Rate limiter for a command that fetches by itself. The embedded one is in memory and ends with the process.
 pub(crate) async fn rate_limiter(config: &Config) -> anyhow::Result<Arc<dyn RateLimiter>> {
     let rate_limiter = match config.rate_limit.kind {
         RateLimitKind::Embedded => None,
@@ -221,8 +225,8 @@ pub(crate) async fn rate_limiter(config: &Config) -> anyhow::Result<Arc<dyn Rate
     rate_limiter.map_or_else(|| idle_rate_limiter(config), Ok)
 }
 
-/// The gate, unless it is in the database of the records. A server is waited for within this time instead of the usual one.
-/// The embedded one remembers in the data directory when hosts were last asked and which of them blocked us.
+/// Rate limiter, unless it is in the database of the records. `within` replaces the usual connection timeout of a server.
+/// The embedded one keeps the last request and the back-off of each host in the data directory.
 pub(crate) async fn own_rate_limiter(
     config: &Config,
     within: Option<Duration>,
@@ -230,14 +234,14 @@ pub(crate) async fn own_rate_limiter(
     Ok(match config.rate_limit.kind {
         RateLimitKind::Embedded => {
             private::data_directory(&config.data_dir)?;
-            Some(gate_in(config, Some(config.data_dir.join(GATE_DIRECTORY)))?)
+            Some(embedded_rate_limiter(config, Some(config.data_dir.join(RATE_LIMITER_DIRECTORY)))?)
         }
         RateLimitKind::Redis => Some(redis::rate_limiter(config, within).await?),
         RateLimitKind::Postgresql => None,
     })
 }
 
-/// The gate in the database of the records, if it is there.
+/// Rate limiter in the database of the records, if the settings place it there.
 pub(crate) async fn rate_limiter_with_records(
     config: &Config,
     records: &Records,
@@ -248,12 +252,15 @@ pub(crate) async fn rate_limiter_with_records(
     postgresql::rate_limiter(config, records).await.map(Some)
 }
 
-/// A gate for who fetches nothing, or whose gate lives no longer than the process.
+/// Rate limiter in memory, for a process that fetches nothing and for single commands.
 pub(crate) fn idle_rate_limiter(config: &Config) -> anyhow::Result<Arc<dyn RateLimiter>> {
-    gate_in(config, None)
+    embedded_rate_limiter(config, None)
 }
 
-fn gate_in(config: &Config, directory: Option<PathBuf>) -> anyhow::Result<Arc<dyn RateLimiter>> {
+fn embedded_rate_limiter(
+    config: &Config,
+    directory: Option<PathBuf>,
+) -> anyhow::Result<Arc<dyn RateLimiter>> {
     let options =
         RateLimiterOptions { policy: config.rate_limit.policy(), directory, ..RateLimiterOptions::default() };
     Ok(Arc::new(EmbeddedRateLimiter::open(options)?))

@@ -76,7 +76,7 @@ pub(crate) fn of_block(attributes: &Attributes) -> Hints {
             words.read(value);
         }
     }
-    hints.add(words.verdict());
+    hints.add(words.hints());
     hints
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn of_custom(name: &[u8], attributes: &Attributes) -> Hints {
             b"button" | b"radio" | b"checkbox" | b"select" | b"option" | b"input" | b"toggle" | b"switch"
         )
     });
-    let mut hints = of_block(attributes) | words.verdict();
+    let mut hints = of_block(attributes) | words.hints();
     if is_control {
         hints.add(Hints::CHROME);
     }
@@ -217,7 +217,7 @@ impl Words {
         }
     }
 
-    fn verdict(self) -> Hints {
+    fn hints(self) -> Hints {
         let mut hints = self.hints;
         if self.search && !self.results {
             hints.add(Hints::CHROME);
@@ -304,7 +304,7 @@ mod tests {
     fn hints(class: &str) -> Hints {
         let mut words = Words::default();
         words.read(class.as_bytes());
-        words.verdict()
+        words.hints()
     }
 
     #[test]

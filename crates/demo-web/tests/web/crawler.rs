@@ -24,12 +24,14 @@ pub(crate) struct Crawl {
 /// Crawls a web from its seeds, with a maximum number of URLs per trap.
 pub(crate) fn crawl(web: &Web, max_endless: usize) -> Crawl {
     let mut crawl = Crawl::default();
-    let mut queue: VecDeque<String> = web.truth().start.iter().cloned().collect();
-    queue.extend(web.truth().start.iter().flat_map(|start| in_sitemap(web, &origin(start))));
+    let mut queue: VecDeque<String> = web.ground_truth().start.iter().cloned().collect();
+    queue.extend(web.ground_truth().start.iter().flat_map(|start| in_sitemap(web, &origin(start))));
     let mut seen: HashSet<String> = queue.iter().cloned().collect();
-    let mut crawled_endless = vec![0; web.truth().endless.len()];
+    let mut crawled_endless = vec![0; web.ground_truth().endless.len()];
     while let Some(url) = queue.pop_front() {
-        if let Some(trap) = web.truth().endless.iter().position(|start| url.starts_with(start.as_str())) {
+        if let Some(trap) =
+            web.ground_truth().endless.iter().position(|start| url.starts_with(start.as_str()))
+        {
             crawl.endless.insert(url.clone());
             crawled_endless[trap] += 1;
             if crawled_endless[trap] > max_endless {
@@ -52,7 +54,7 @@ pub(crate) fn crawl(web: &Web, max_endless: usize) -> Crawl {
 
 /// Visits one page, and returns its links in normal form.
 fn visit(web: &Web, url: &str, crawl: &mut Crawl) -> Vec<String> {
-    let Some(answer) = web.answer(url) else {
+    let Some(answer) = web.response(url) else {
         crawl.failed.insert(url.to_owned());
         return Vec::new();
     };
@@ -89,7 +91,7 @@ fn visit(web: &Web, url: &str, crawl: &mut Crawl) -> Vec<String> {
 
 /// Pages in the sitemap of a host.
 pub(crate) fn in_sitemap(web: &Web, origin: &str) -> Vec<String> {
-    let Some(sitemap) = web.answer(&format!("{origin}/sitemap.xml")) else { return Vec::new() };
+    let Some(sitemap) = web.response(&format!("{origin}/sitemap.xml")) else { return Vec::new() };
     let xml = String::from_utf8_lossy(&sitemap.body).into_owned();
     xml.split("<loc>").skip(1).filter_map(|rest| Some(unescaped(rest.split("</loc>").next()?))).collect()
 }
@@ -98,7 +100,7 @@ pub(crate) fn in_sitemap(web: &Web, origin: &str) -> Vec<String> {
 fn allowed(web: &Web, url: &str) -> bool {
     let origin = origin(url);
     let path = &url[origin.len()..];
-    let Some(robots) = web.answer(&format!("{origin}/robots.txt")).filter(|robots| robots.status == 200)
+    let Some(robots) = web.response(&format!("{origin}/robots.txt")).filter(|robots| robots.status == 200)
     else {
         return true;
     };

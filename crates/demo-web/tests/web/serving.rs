@@ -1,7 +1,7 @@
 //! The server on real sockets, and its access log.
 
 use crate::client::{Client, get};
-use crawlway_demo_web::{Failure, Log, Plan, Server, Web, Why};
+use crawlway_demo_web::{AccessLog, Failure, NotIndexed, Plan, Server, Web};
 use std::{io::ErrorKind, time::Duration};
 
 async fn crash_server() -> Server {
@@ -15,13 +15,13 @@ fn host(url: &str) -> &str {
 #[tokio::test]
 async fn every_page_is_served_as_it_is_in_memory() {
     let server = crash_server().await;
-    for url in server.web().truth().indexed.keys().take(40) {
+    for url in server.web().ground_truth().indexed.keys().take(40) {
         let reply = get(url, "").await.unwrap();
         if reply.status == 200 {
-            assert_eq!(reply.body, server.web().answer(url).unwrap().body, "{url}");
+            assert_eq!(reply.body, server.web().response(url).unwrap().body, "{url}");
         }
     }
-    let visits = server.log().unwrap().visits();
+    let visits = server.log().unwrap().entries();
     assert_eq!(visits.len(), 40);
     for visit in &visits {
         assert_eq!(visit.open, 1);
@@ -32,8 +32,8 @@ async fn every_page_is_served_as_it_is_in_memory() {
 #[tokio::test]
 async fn redirects_lead_where_the_truth_says() {
     let server = crash_server().await;
-    for (url, why) in &server.web().truth().not_indexed {
-        let Why::Redirect(end) = why else { continue };
+    for (url, why) in &server.web().ground_truth().not_indexed {
+        let NotIndexed::Redirect(end) = why else { continue };
         let mut at = url.clone();
         for _ in 0..3 {
             let reply = get(&at, "").await.unwrap();
@@ -49,7 +49,7 @@ async fn redirects_lead_where_the_truth_says() {
 #[tokio::test]
 async fn conditional_requests_get_304_until_the_page_changes() {
     let server = crash_server().await;
-    let truth = server.web().truth();
+    let truth = server.web().ground_truth();
     let mut by_tag = 0;
     let mut by_date = 0;
     for url in truth.indexed.keys().take(30) {
@@ -78,7 +78,7 @@ async fn conditional_requests_get_304_until_the_page_changes() {
     let again = server.change(url).unwrap();
     assert_ne!(again, changed);
 
-    assert!(server.put(url, "<title>New</title>") && server.web().answer(url).is_some());
+    assert!(server.put(url, "<title>New</title>") && server.web().response(url).is_some());
     assert_eq!(get(url, "").await.unwrap().text(), "<title>New</title>");
     assert!(server.remove(url));
     assert_eq!(get(url, "").await.unwrap().status, 410);
@@ -87,7 +87,7 @@ async fn conditional_requests_get_304_until_the_page_changes() {
 #[tokio::test]
 async fn flaky_pages_succeed_and_dead_ones_never() {
     let server = crash_server().await;
-    let truth = server.web().truth();
+    let truth = server.web().ground_truth();
     let flaky: Vec<&String> = truth.indexed.keys().filter(|url| url.contains("/moody/")).collect();
     assert_eq!(flaky.len(), 8);
     for url in flaky {
@@ -114,12 +114,12 @@ async fn flaky_pages_succeed_and_dead_ones_never() {
 #[tokio::test]
 async fn equivalent_paths_are_served() {
     let server = crash_server().await;
-    for (spelling, url) in &server.web().truth().spellings {
+    for (spelling, url) in &server.web().ground_truth().spellings {
         if spelling.contains('#') || !spelling.is_ascii() {
             continue;
         }
         let reply = get(spelling, "").await.unwrap();
-        assert_eq!(reply.body, server.web().answer(url).unwrap().body, "{spelling}");
+        assert_eq!(reply.body, server.web().response(url).unwrap().body, "{spelling}");
     }
 }
 
@@ -145,7 +145,7 @@ async fn virtual_hosts_on_one_connection() {
     assert!(bodies[0] != bodies[1] && bodies[1] != bodies[2]);
     assert_eq!(client.get("elsewhere.test", "/", "").await.unwrap().status, 421);
     let log = server.log().unwrap();
-    let hosts: Vec<String> = log.visits().into_iter().map(|visit| visit.host).collect();
+    let hosts: Vec<String> = log.entries().into_iter().map(|visit| visit.host).collect();
     assert_eq!(hosts, ["news.localhost", "shop.localhost", "docs.localhost", "elsewhere.test"]);
     assert_eq!(log.count("shop.localhost", "/"), 1);
 }
@@ -164,14 +164,15 @@ async fn concurrent_requests_are_logged() {
     open.sort_unstable();
     assert_eq!(open, [1, 2, 3]);
     assert_eq!(server.open("127.0.0.2"), Some(0));
-    let shortest = server.log().unwrap().visits().iter().map(|visit| visit.ended_us - visit.started_us).min();
+    let shortest =
+        server.log().unwrap().entries().iter().map(|visit| visit.ended_us - visit.started_us).min();
     assert!(shortest >= Some(300_000));
 }
 
 #[tokio::test]
 async fn a_host_fails_and_recovers() {
     let server = crash_server().await;
-    let url = server.web().truth().start[0].clone();
+    let url = server.web().ground_truth().start[0].clone();
     let host = host(&url).to_owned();
     assert!(server.fail(&host, Failure::Unavailable { retry_after: Some(7) }));
     let reply = get(&url, "").await.unwrap();
@@ -200,7 +201,7 @@ async fn a_host_fails_and_recovers() {
     assert_eq!(get(&url, "").await.unwrap().status, 200);
     assert!(!server.fail("nowhere.test", Failure::Hang));
 
-    let statuses: Vec<u16> = server.log().unwrap().visits().iter().map(|visit| visit.status).collect();
+    let statuses: Vec<u16> = server.log().unwrap().entries().iter().map(|visit| visit.status).collect();
     assert_eq!(statuses, [503, 429, 0, 0, 0, 200]);
 }
 
@@ -210,11 +211,11 @@ async fn the_log_file_is_appended() {
     let file = directory.path().join("visits.jsonl");
     for round in 1..=2 {
         let server = Web::builder(Plan::bench(5)).log_file(&file).serve().await.unwrap();
-        let url = server.web().truth().start[0].clone();
+        let url = server.web().ground_truth().start[0].clone();
         assert_eq!(get(&url, "").await.unwrap().status, 200);
-        let read = Log::read(&file).unwrap();
+        let read = AccessLog::read(&file).unwrap();
         assert_eq!(read.len(), round);
-        assert_eq!(read[round - 1..], server.log().unwrap().visits());
+        assert_eq!(read[round - 1..], server.log().unwrap().entries());
         assert_eq!(server.log().unwrap().file_error(), None);
     }
 }
@@ -222,7 +223,7 @@ async fn the_log_file_is_appended() {
 #[tokio::test]
 async fn the_log_can_be_disabled_and_a_dropped_server_stops() {
     let server = Web::builder(Plan::bench(5)).without_log().serve().await.unwrap();
-    let url = server.web().truth().start[0].clone();
+    let url = server.web().ground_truth().start[0].clone();
     let address = server.addresses()[0].to_string();
     let mut kept = Client::to(&address).await;
     assert_eq!(kept.get(&address, "/", "").await.unwrap().status, 200);

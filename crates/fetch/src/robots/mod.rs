@@ -29,7 +29,7 @@ pub const AGENT: &str = "crawlway";
 /// Maximum size of a robots.txt; the rest is ignored. RFC 9309 requires at least this much.
 pub const MAX_BYTES: usize = 500 * 1024;
 
-/// Maximum `Crawl-delay`: the TTL of a robots.txt.
+/// Maximum `Crawl-delay` that the parser returns: the TTL of a robots.txt. The fetcher honours at most a minute (`robots_cache.rs`).
 pub const MAX_CRAWL_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Parsed robots.txt. It takes a few times the memory of the file, at most 15 MiB for a hostile one.

@@ -5,7 +5,7 @@ use crate::{
     setup::{fetch, request, within},
     tls::{Authority, trusting},
 };
-use crawlway_fetch::{FetchError, Fetched};
+use crawlway_fetch::{FetchError, FetchResponse};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
 #[track_caller]
-fn expect_flood(result: Result<Fetched, FetchError>) {
+fn expect_flood(result: Result<FetchResponse, FetchError>) {
     let error = result.expect_err("a flood");
     assert_eq!(error.code.as_str(), "http.flood", "{error}");
 }
@@ -113,7 +113,7 @@ async fn read_http2_request(from: &mut (impl AsyncRead + Unpin)) -> Option<()> {
 }
 
 /// Fetch from an HTTP/2 server that replies with `first`, and then with `repeated` without end.
-async fn over_http2(first: Vec<u8>, repeated: Vec<u8>) -> Result<Fetched, FetchError> {
+async fn over_http2(first: Vec<u8>, repeated: Vec<u8>) -> Result<FetchResponse, FetchError> {
     let authority = Authority::new("ours");
     let acceptor = TlsAcceptor::from(authority.sign("good.test", 4000, &[b"h2"]));
     let server = Server::start(move |stream| {

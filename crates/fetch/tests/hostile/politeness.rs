@@ -5,7 +5,7 @@ use crate::{
     server::{Server, page, silent},
     setup::{expect, fetcher, request, setup, within},
 };
-use crawlway_fetch::{Code, Fetcher, Request, Waiting};
+use crawlway_fetch::{FetchCode, Fetcher, OnRateLimit, Request};
 use crawlway_store::{
     Clock, ManualClock, Timestamp,
     rate_limiter::{
@@ -20,7 +20,7 @@ use std::{
 };
 
 fn with_limiter(rate_limiter: Arc<dyn RateLimiter>) -> Fetcher {
-    Fetcher::new(crawlway_fetch::Setup { rate_limiter, ..setup() }).expect("a fetcher")
+    Fetcher::new(crawlway_fetch::FetcherConfig { rate_limiter, ..setup() }).expect("a fetcher")
 }
 
 /// Fetcher whose rate limiter has this policy and a manual clock.
@@ -32,7 +32,7 @@ fn with_policy(policy: RateLimitPolicy) -> (Fetcher, Arc<ManualClock>) {
 }
 
 fn deferred(url: &str) -> Request {
-    Request { waiting: Waiting::Elsewhere, ..request(url) }
+    Request { on_rate_limit: OnRateLimit::Defer, ..request(url) }
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn every_request_has_a_permit_of_its_host() {
     let fetcher = with_limiter(rate_limiter.clone());
     let port = server.address.port();
     let mut request = request(&format!("http://first.test:{port}/a"));
-    request.robots = true;
+    request.obey_robots = true;
     within(&fetcher, &request).await.expect("a page");
     let (first, second) = ("first.test", "second.test");
     // robots.txt with its redirect, the page with its redirect, then both of the other host.
@@ -79,7 +79,7 @@ async fn concurrency_and_minimum_delay_hold_at_the_server() {
         for number in 0..50 {
             let host = format!("host-{}.test", number % 3);
             let mut request = request(&format!("http://{host}:{}/{number}", server.address.port()));
-            request.pace = rate_limiter::RateLimits { concurrency: in_flight, min_delay: gap };
+            request.rate_limit = rate_limiter::RateLimits { concurrency: in_flight, min_delay: gap };
             let fetcher = fetcher.clone();
             tasks.push(tokio::spawn(async move { fetcher.fetch(&request).await }));
         }
@@ -118,15 +118,15 @@ async fn a_deferred_request_has_its_slot() {
     let (fetcher, clock) = with_policy(RateLimitPolicy::default());
     let pace = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(10));
     let requests: Vec<Request> =
-        (0..3).map(|n| Request { pace, ..deferred(&server.url(&format!("/{n}"))) }).collect();
+        (0..3).map(|n| Request { rate_limit: pace, ..deferred(&server.url(&format!("/{n}"))) }).collect();
     within(&fetcher, &requests[0]).await.expect("the first has a permit at once");
     let mut slots = Vec::new();
     for request in &requests[1..] {
-        let error = expect(within(&fetcher, request).await, Code::GateWait);
+        let error = expect(within(&fetcher, request).await, FetchCode::RateLimited);
         let slot = error.not_before.expect("a slot");
         assert!(slot >= clock.now() + Duration::from_secs(10), "the minimum delay from now");
         // Another attempt keeps the slot.
-        assert_eq!(expect(within(&fetcher, request).await, Code::GateWait).not_before, Some(slot));
+        assert_eq!(expect(within(&fetcher, request).await, FetchCode::RateLimited).not_before, Some(slot));
         slots.push(slot);
     }
     assert!(slots[1] >= slots[0] + Duration::from_secs(10), "the minimum delay between slots");
@@ -141,10 +141,10 @@ async fn a_wait_beyond_the_maximum_fails_at_once() {
     let server = Server::by_path(|_| page("200 OK", "", b"ok")).await;
     let fetcher = fetcher();
     let mut request = request(&server.url("/"));
-    request.pace = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(3600));
-    request.waiting = Waiting::Here { at_most: Duration::from_millis(50) };
+    request.rate_limit = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(3600));
+    request.on_rate_limit = OnRateLimit::Wait { max_wait: Duration::from_millis(50) };
     within(&fetcher, &request).await.expect("the first has a permit");
-    let error = expect(within(&fetcher, &request).await, Code::GateWait);
+    let error = expect(within(&fetcher, &request).await, FetchCode::RateLimited);
     assert!(error.not_before.is_some() && error.detail.contains("127.0.0.1"), "{error}");
 }
 
@@ -152,9 +152,9 @@ async fn a_wait_beyond_the_maximum_fails_at_once() {
 async fn too_many_requests_with_retry_after_in_seconds_and_as_a_date() {
     let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(900));
     for (status, after, code, at_least) in [
-        ("429 Slow Down", "120".to_owned(), Code::Blocked429, 120),
-        ("429 Slow Down", date, Code::Blocked429, 890),
-        ("503 Busy", "60".to_owned(), Code::Blocked503, 60),
+        ("429 Slow Down", "120".to_owned(), FetchCode::Blocked429, 120),
+        ("429 Slow Down", date, FetchCode::Blocked429, 890),
+        ("503 Busy", "60".to_owned(), FetchCode::Blocked503, 60),
     ] {
         let answer = page(status, &format!("retry-after: {after}\r\n"), b"");
         let server = Server::by_path(move |_| answer.clone()).await;
@@ -165,7 +165,7 @@ async fn too_many_requests_with_retry_after_in_seconds_and_as_a_date() {
         assert!(error.not_before.expect("a time") >= before + at_least, "{error:?}");
         // Other requests of the host wait too.
         let other = deferred(&server.url("/other"));
-        let error = expect(within(&fetcher, &other).await, Code::GateWait);
+        let error = expect(within(&fetcher, &other).await, FetchCode::RateLimited);
         assert!(error.not_before.expect("a time") >= clock.now() + at_least, "{error:?}");
         assert_eq!(server.connections.load(Ordering::SeqCst), 1);
     }
@@ -181,7 +181,7 @@ async fn challenges_are_blocks() {
         page("200 OK", "cf-mitigated: challenge\r\n", b""),
     ] {
         let server = Server::by_path(move |_| answer.clone()).await;
-        expect(within(&fetcher(), &request(&server.url("/"))).await, Code::BlockedChallenge);
+        expect(within(&fetcher(), &request(&server.url("/"))).await, FetchCode::BlockedChallenge);
     }
 }
 
@@ -196,15 +196,15 @@ async fn failures_cause_back_off_and_then_open_the_circuit_breaker() {
     let (fetcher, clock) = with_policy(policy.clone());
     let request = deferred(&format!("http://{free}/"));
     for wait in [5, 10] {
-        expect(within(&fetcher, &request).await, Code::Refused);
-        let error = expect(within(&fetcher, &request).await, Code::GateWait);
+        expect(within(&fetcher, &request).await, FetchCode::Refused);
+        let error = expect(within(&fetcher, &request).await, FetchCode::RateLimited);
         assert!(error.detail.contains("in back-off"), "{error}");
         let slot = error.not_before.expect("a time");
         assert!(slot >= clock.now() + Duration::from_secs(wait), "{slot:?}");
         clock.set(slot);
     }
-    expect(within(&fetcher, &request).await, Code::Refused);
-    let error = expect(within(&fetcher, &request).await, Code::GateOpen);
+    expect(within(&fetcher, &request).await, FetchCode::Refused);
+    let error = expect(within(&fetcher, &request).await, FetchCode::BreakerOpen);
     assert!(error.not_before.expect("a time") >= clock.now() + policy.breaker.expect("one").cooldown);
     // Half open: one probe, and after its success all requests.
     let server = Server::on(&free.to_string(), |_| page("200 OK", "", b"back")).await;
@@ -220,14 +220,15 @@ async fn a_cancelled_fetch_releases_its_permit() {
         Arc::new(EmbeddedRateLimiter::open(RateLimiterOptions::default()).expect("a rate limiter"));
     let fetcher = with_limiter(rate_limiter.clone());
     let mut request = request(&server.url("/"));
-    request.pace = rate_limiter::RateLimits::one_at_a_time(Duration::ZERO);
+    request.rate_limit = rate_limiter::RateLimits::one_at_a_time(Duration::ZERO);
     let cancelled = tokio::time::timeout(Duration::from_millis(100), fetcher.fetch(&request)).await;
     assert!(cancelled.is_err(), "the server never answers");
     // The permit is free long before its lease ends.
     let started = Instant::now();
     let group = Group::new("127.0.0.1").expect("a group");
     loop {
-        match rate_limiter.reserve(&group, Ticket::of("next"), &request.pace).await.expect("an answer") {
+        match rate_limiter.reserve(&group, Ticket::of("next"), &request.rate_limit).await.expect("an answer")
+        {
             Reservation::Granted(_) => break,
             Reservation::NotBefore { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
         }
@@ -248,7 +249,7 @@ async fn a_permit_is_extended_while_its_request_runs() {
     let url = |n: u8| format!("http://slow.test:{}/{n}", server.address.port());
     let requests = [1, 2].map(|n| {
         let mut request = request(&url(n));
-        request.pace = rate_limiter::RateLimits::one_at_a_time(Duration::ZERO);
+        request.rate_limit = rate_limiter::RateLimits::one_at_a_time(Duration::ZERO);
         request.limits.first_byte = Duration::from_secs(8);
         request.limits.total = Duration::from_secs(8);
         request
@@ -264,7 +265,7 @@ async fn a_permit_is_extended_while_its_request_runs() {
 async fn thousands_of_hosts_leave_few_connections_and_no_tasks() {
     let server = Server::by_path(|path| page("200 OK", "", path.as_bytes())).await;
     let mut setup = setup();
-    setup.keep.in_all = 50;
+    setup.pool_limits.max_total = 50;
     let fetcher = Fetcher::new(setup).expect("a fetcher");
     for number in 0..2000 {
         let url = format!("http://host-{number}.test:{}/{number}", server.address.port());
@@ -292,7 +293,8 @@ async fn a_cancelled_wait_frees_its_slot() {
     let rate_limiter = Arc::new(EmbeddedRateLimiter::open(options).expect("a rate limiter"));
     let fetcher = with_limiter(rate_limiter.clone());
     let pace = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(20));
-    let numbered = |n: u128| Request { pace, ticket: Ticket::from_u128(n), ..request(&server.url("/")) };
+    let numbered =
+        |n: u128| Request { rate_limit: pace, ticket: Ticket::from_u128(n), ..request(&server.url("/")) };
     within(&fetcher, &numbered(1)).await.expect("the first has a permit at once");
     // The second waits for its slot in 20 s, and is cancelled.
     let waiting = tokio::time::timeout(Duration::from_millis(200), fetcher.fetch(&numbered(2))).await;
@@ -324,7 +326,7 @@ async fn a_retry_after_a_stale_connection_has_a_permit_of_its_own() {
     .await;
     let rate_limiter = Arc::new(RecordingLimiter::unlimited());
     let fetcher = with_limiter(rate_limiter.clone());
-    let request = Request { robots: false, ..request(&server.url("/a")) };
+    let request = Request { obey_robots: false, ..request(&server.url("/a")) };
     within(&fetcher, &request).await.expect("a page");
     within(&fetcher, &request).await.expect("the same on a new connection");
     // Three requests reached the server: the second failed and was sent again.

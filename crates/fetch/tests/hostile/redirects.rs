@@ -4,7 +4,7 @@ use crate::{
     server::{Server, page, redirect as to},
     setup::{expect, fetch, fetcher, request, within},
 };
-use crawlway_fetch::{Code, Validators};
+use crawlway_fetch::{FetchCode, Validators};
 use std::sync::atomic::Ordering;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -38,7 +38,7 @@ async fn redirects_are_resolved_and_followed() {
             "{path}"
         );
     }
-    let error = expect(fetch(&server.url("/absolute")).await, Code::Refused);
+    let error = expect(fetch(&server.url("/absolute")).await, FetchCode::Refused);
     assert_eq!(error.url, "http://other.test:1/~bob", "the URL at which it failed is the redirect's");
 }
 
@@ -56,7 +56,7 @@ async fn loops_are_detected() {
     })
     .await;
     for path in ["/self", "/fragment", "/ping", "/long/1"] {
-        let error = expect(fetch(&server.url(path)).await, Code::RedirectLoop);
+        let error = expect(fetch(&server.url(path)).await, FetchCode::RedirectLoop);
         assert!(error.detail.contains("redirect back to"), "{error}");
     }
 }
@@ -71,10 +71,10 @@ async fn the_number_of_redirects_is_limited() {
     let fetcher = fetcher();
     let mut request = request(&server.url("/0"));
     request.limits.redirects = 7;
-    let error = expect(within(&fetcher, &request).await, Code::RedirectTooMany);
+    let error = expect(within(&fetcher, &request).await, FetchCode::RedirectTooMany);
     assert_eq!(error.url, server.url("/7"));
     request.limits.redirects = 0;
-    expect(within(&fetcher, &request).await, Code::RedirectTooMany);
+    expect(within(&fetcher, &request).await, FetchCode::RedirectTooMany);
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn invalid_targets() {
         "//",
     ] {
         let server = Server::replying(to(location)).await;
-        let error = expect(fetch(&server.url("/")).await, Code::RedirectInvalid);
+        let error = expect(fetch(&server.url("/")).await, FetchCode::RedirectInvalid);
         assert!(error.detail.contains(location), "{error}");
     }
 }
@@ -107,7 +107,7 @@ async fn a_redirect_to_tls_is_a_new_connection() {
     let address = plain.address;
     let server = Server::by_path(move |_| to(&format!("https://{address}/"))).await;
     // The server does not speak TLS; the failed handshake shows that the client does.
-    expect(fetch(&server.url("/")).await, Code::TlsHandshake);
+    expect(fetch(&server.url("/")).await, FetchCode::TlsHandshake);
     assert_eq!(plain.connections.load(Ordering::SeqCst), 1);
 }
 

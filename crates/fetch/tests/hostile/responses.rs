@@ -4,7 +4,7 @@ use crate::{
     server::{Server, endless_headers, page, request as read_request, silent},
     setup::{expect, fetch, fetcher, request, within},
 };
-use crawlway_fetch::{Code, Identity, Validators};
+use crawlway_fetch::{FetchCode, Identity, Validators};
 use std::{
     sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
@@ -88,7 +88,7 @@ async fn garbage_instead_of_http() {
         b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
     ] {
         let server = Server::replying(garbage).await;
-        expect(fetch(&server.url("/")).await, Code::HttpProtocol);
+        expect(fetch(&server.url("/")).await, FetchCode::HttpProtocol);
     }
 }
 
@@ -98,41 +98,41 @@ async fn a_connection_closed_without_a_response() {
         read_request(&mut stream).await;
     })
     .await;
-    expect(fetch(&server.url("/")).await, Code::Reset);
+    expect(fetch(&server.url("/")).await, FetchCode::Reset);
     let server = Server::replying("HTTP/1.1 200 OK\r\ncontent-le").await;
-    expect(fetch(&server.url("/")).await, Code::Reset);
+    expect(fetch(&server.url("/")).await, FetchCode::Reset);
 }
 
 #[tokio::test]
 async fn connection_refused() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    expect(fetch(&format!("http://{free}/")).await, Code::Refused);
+    expect(fetch(&format!("http://{free}/")).await, FetchCode::Refused);
 }
 
 #[tokio::test]
 async fn unknown_host() {
-    expect(fetch("http://nowhere.invalid/").await, Code::DnsNotFound);
+    expect(fetch("http://nowhere.invalid/").await, FetchCode::DnsNotFound);
 }
 
 #[tokio::test]
 async fn a_server_that_never_answers_and_one_that_half_closes() {
-    expect(fetch(&silent().await.url("/")).await, Code::TimeoutFirstByte);
+    expect(fetch(&silent().await.url("/")).await, FetchCode::TimeoutFirstByte);
     let half = Server::start(|mut stream| async move {
         let _ = stream.shutdown().await;
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest).await;
     })
     .await;
-    expect(fetch(&half.url("/")).await, Code::Reset);
+    expect(fetch(&half.url("/")).await, FetchCode::Reset);
 }
 
 #[tokio::test]
 async fn a_flood_of_headers() {
-    expect(fetch(&endless_headers().await.url("/")).await, Code::HeadersTooLarge);
+    expect(fetch(&endless_headers().await.url("/")).await, FetchCode::HeadersTooLarge);
     let many = format!("HTTP/1.1 200 OK\r\n{}content-length: 0\r\n\r\n", "a: b\r\n".repeat(1000));
-    expect(fetch(&Server::replying(many).await.url("/")).await, Code::HeadersTooLarge);
+    expect(fetch(&Server::replying(many).await.url("/")).await, FetchCode::HeadersTooLarge);
     let one = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "v".repeat(200_000));
-    expect(fetch(&Server::replying(one).await.url("/")).await, Code::HeadersTooLarge);
+    expect(fetch(&Server::replying(one).await.url("/")).await, FetchCode::HeadersTooLarge);
 }
 
 #[tokio::test]
@@ -145,5 +145,5 @@ async fn headers_that_drip() {
         }
     })
     .await;
-    expect(fetch(&server.url("/")).await, Code::TimeoutFirstByte);
+    expect(fetch(&server.url("/")).await, FetchCode::TimeoutFirstByte);
 }

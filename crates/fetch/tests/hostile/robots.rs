@@ -5,7 +5,7 @@ use crate::{
     server::{Server, page},
     setup::{expect, fetcher, request, setup, within},
 };
-use crawlway_fetch::{Code, Fetcher, Guard, Identity, Request, Waiting};
+use crawlway_fetch::{FetchCode, Fetcher, Identity, OnRateLimit, Request, SsrfGuard};
 use crawlway_store::{Clock, ManualClock, Timestamp};
 use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
@@ -17,7 +17,7 @@ use std::{
 };
 
 fn obedient(url: &str) -> Request {
-    Request { robots: true, ..request(url) }
+    Request { obey_robots: true, ..request(url) }
 }
 
 /// Site with this robots.txt, and a counter of its requests.
@@ -41,7 +41,8 @@ async fn a_disallowed_page_is_not_fetched_and_the_rule_is_quoted() {
         b"User-agent: *\nAllow: /\n\nUser-agent: Crawlway\nDisallow: /private\nAllow: /private/but\n";
     let (server, asked) = site(page("200 OK", "", robots)).await;
     let fetcher = fetcher();
-    let error = expect(within(&fetcher, &obedient(&server.url("/private/x"))).await, Code::RobotsDisallowed);
+    let error =
+        expect(within(&fetcher, &obedient(&server.url("/private/x"))).await, FetchCode::RobotsDisallowed);
     assert_eq!(error.detail, "line 5 of robots.txt: `Disallow: /private`");
     assert_eq!(error.url, server.url("/private/x"));
     for path in ["/", "/public", "/private/but/this", "/robots.txt"] {
@@ -61,7 +62,7 @@ async fn the_product_token_selects_the_rules() {
     request.identity = Arc::new(browser());
     within(&fetcher, &request).await.expect("no rule for crawlway");
     request.identity = Arc::new(browser().with_robots_token("NewsBot").expect("a token"));
-    expect(within(&fetcher, &request).await, Code::RobotsDisallowed);
+    expect(within(&fetcher, &request).await, FetchCode::RobotsDisallowed);
     for bad in ["", "a b", "news/1", "*"] {
         assert!(browser().with_robots_token(bad).is_err(), "{bad}");
     }
@@ -75,7 +76,8 @@ async fn a_redirect_to_a_disallowed_page_is_not_followed() {
         path => page("200 OK", "", path.as_bytes()),
     })
     .await;
-    let error = expect(within(&fetcher(), &obedient(&server.url("/open"))).await, Code::RobotsDisallowed);
+    let error =
+        expect(within(&fetcher(), &obedient(&server.url("/open"))).await, FetchCode::RobotsDisallowed);
     assert_eq!(error.url, server.url("/private"));
 }
 
@@ -118,7 +120,7 @@ async fn an_unreachable_file_closes_the_site() {
         .await;
         let fetcher = fetcher();
         // The first error counts as an attempt; the others wait for the next probe.
-        for code in [Code::RobotsUnreachable, Code::RobotsWait] {
+        for code in [FetchCode::RobotsUnreachable, FetchCode::RobotsWait] {
             let error = expect(within(&fetcher, &obedient(&server.url("/x"))).await, code);
             assert!(error.code.is_transient() && error.detail.contains("robots.txt"), "{error}");
             assert!(error.not_before.expect("the next probe") > Timestamp::now(), "{error}");
@@ -141,16 +143,17 @@ async fn probes_of_an_unreachable_site_follow_its_back_off() {
     let rate_limiter =
         RateLimiterOptions { clock: Clock::Manual(clock.clone()), ..RateLimiterOptions::default() };
     let rate_limiter = Arc::new(EmbeddedRateLimiter::open(rate_limiter).expect("a rate limiter"));
-    let setup = crawlway_fetch::Setup { rate_limiter, clock: Clock::Manual(clock.clone()), ..setup() };
+    let setup =
+        crawlway_fetch::FetcherConfig { rate_limiter, clock: Clock::Manual(clock.clone()), ..setup() };
     let fetcher = Fetcher::new(setup).expect("a fetcher");
     let request = |number: usize| Request {
-        waiting: Waiting::Elsewhere,
+        on_rate_limit: OnRateLimit::Defer,
         robots_max_wait: Duration::from_secs(3600),
         ..obedient(&server.url(&format!("/{number}")))
     };
     for (probe, back_off) in [5, 10, 20].into_iter().enumerate() {
         for number in 0..5 {
-            let error = expect(within(&fetcher, &request(number)).await, Code::RobotsWait);
+            let error = expect(within(&fetcher, &request(number)).await, FetchCode::RobotsWait);
             let pause = error.not_before.expect("the next probe").since(clock.now()).as_secs_f64();
             let jitter = 0.79 * f64::from(back_off)..=1.21 * f64::from(back_off);
             assert!(jitter.contains(&pause), "{pause} s after probe {probe}");
@@ -168,10 +171,10 @@ async fn probes_of_an_unreachable_site_follow_its_back_off() {
 async fn permanent_failures_do_not_wait() {
     let refused = Server::by_path(|_| page("200 OK", "", b"")).await.url("/");
     let nowhere = "http://no.such.name.invalid/".to_owned();
-    let guarded = crawlway_fetch::Setup { guard: Guard::default(), ..setup() };
+    let guarded = crawlway_fetch::FetcherConfig { ssrf_guard: SsrfGuard::default(), ..setup() };
     let guarded = Fetcher::new(guarded).expect("a fetcher");
     for (fetcher, url, code) in
-        [(guarded, refused, Code::GuardPrivateAddress), (fetcher(), nowhere, Code::DnsNotFound)]
+        [(guarded, refused, FetchCode::GuardPrivateAddress), (fetcher(), nowhere, FetchCode::DnsNotFound)]
     {
         let request = Request { robots_max_wait: Duration::from_secs(86_400), ..obedient(&url) };
         for _ in 0..2 {
@@ -182,7 +185,7 @@ async fn permanent_failures_do_not_wait() {
 
 #[tokio::test]
 async fn five_redirects_are_followed_and_a_sixth_means_no_rules() {
-    for (hops, code) in [(5, Some(Code::RobotsDisallowed)), (6, None)] {
+    for (hops, code) in [(5, Some(FetchCode::RobotsDisallowed)), (6, None)] {
         let server = Server::by_path(move |path| {
             let at = match path {
                 "/robots.txt" => 0,
@@ -210,7 +213,7 @@ async fn the_rest_after_500_kib_is_ignored() {
     robots.resize(3 << 20, b'#');
     let (server, _) = site(page("200 OK", "", &robots)).await;
     let fetcher = fetcher();
-    expect(within(&fetcher, &obedient(&server.url("/early"))).await, Code::RobotsDisallowed);
+    expect(within(&fetcher, &obedient(&server.url("/early"))).await, FetchCode::RobotsDisallowed);
     within(&fetcher, &obedient(&server.url("/late"))).await.expect("a page");
 }
 
@@ -236,7 +239,7 @@ async fn each_origin_has_its_own() {
     let (two, asked_two) = site(page("200 OK", "", b"")).await;
     let fetcher = fetcher();
     for _ in 0..2 {
-        expect(within(&fetcher, &obedient(&one.url("/"))).await, Code::RobotsDisallowed);
+        expect(within(&fetcher, &obedient(&one.url("/"))).await, FetchCode::RobotsDisallowed);
         within(&fetcher, &obedient(&two.url("/"))).await.expect("a page");
         let named = format!("http://named.test:{}/", two.address.port());
         within(&fetcher, &obedient(&named)).await.expect("a page");
@@ -252,10 +255,11 @@ async fn a_crawl_delay_raises_the_minimum_delay_up_to_a_limit() {
         let robots = format!("User-agent: *\nCrawl-delay: {delay}\nDisallow: /private");
         let (server, _) = site(page("200 OK", "", robots.as_bytes())).await;
         let rate_limiter = Arc::new(RecordingLimiter::unlimited());
-        let fetcher = Fetcher::new(crawlway_fetch::Setup { rate_limiter: rate_limiter.clone(), ..setup() })
-            .expect("a fetcher");
+        let fetcher =
+            Fetcher::new(crawlway_fetch::FetcherConfig { rate_limiter: rate_limiter.clone(), ..setup() })
+                .expect("a fetcher");
         let mut request = obedient(&server.url("/"));
-        request.pace.min_delay = Duration::from_secs(configured);
+        request.rate_limit.min_delay = Duration::from_secs(configured);
         within(&fetcher, &request).await.expect("a page");
         let gaps: Vec<u64> = rate_limiter.limits().iter().map(|limits| limits.min_delay.as_secs()).collect();
         assert_eq!(gaps, [configured, gap], "robots.txt first, then the page: {delay}");

@@ -2,7 +2,8 @@
 
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{
-    Code, FetchError, Fetched, Fetcher, Guard, Limits, Request, Setup, Waiting, resolve::FixedNames,
+    FetchCode, FetchError, FetchResponse, Fetcher, FetcherConfig, Limits, OnRateLimit, Request, SsrfGuard,
+    resolve::StaticNames,
 };
 use crawlway_store::rate_limiter;
 use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
@@ -26,12 +27,12 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-pub(crate) fn setup() -> Setup {
+pub(crate) fn setup() -> FetcherConfig {
     let rate_limiter = EmbeddedRateLimiter::open(RateLimiterOptions::default()).expect("a rate limiter");
-    let mut setup = Setup::new(Arc::new(rate_limiter));
-    setup.guard = Guard::new(vec!["127.0.0.0/8".parse().expect("a range")]);
+    let mut setup = FetcherConfig::new(Arc::new(rate_limiter));
+    setup.ssrf_guard = SsrfGuard::new(vec!["127.0.0.0/8".parse().expect("a range")]);
     let names = [("*.test".to_owned(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])].into();
-    setup.resolver = Arc::new(FixedNames { names });
+    setup.resolver = Arc::new(StaticNames { names });
     setup
 }
 
@@ -45,20 +46,20 @@ pub(crate) fn normal(url: &str) -> NormalUrl {
 
 pub(crate) fn request(url: &str) -> Request {
     Request {
-        robots: false,
+        obey_robots: false,
         limits: limits(),
-        pace: rate_limiter::RateLimits { concurrency: 100, min_delay: Duration::ZERO },
-        waiting: Waiting::Here { at_most: Duration::from_secs(30) },
+        rate_limit: rate_limiter::RateLimits { concurrency: 100, min_delay: Duration::ZERO },
+        on_rate_limit: OnRateLimit::Wait { max_wait: Duration::from_secs(30) },
         ..Request::new(normal(url))
     }
 }
 
 /// Fetches within the maximum duration.
-pub(crate) async fn fetch(url: &str) -> Result<Fetched, FetchError> {
+pub(crate) async fn fetch(url: &str) -> Result<FetchResponse, FetchError> {
     within(&fetcher(), &request(url)).await
 }
 
-pub(crate) async fn within(fetcher: &Fetcher, request: &Request) -> Result<Fetched, FetchError> {
+pub(crate) async fn within(fetcher: &Fetcher, request: &Request) -> Result<FetchResponse, FetchError> {
     let started = Instant::now();
     let result = tokio::time::timeout(MAX_DURATION, fetcher.fetch(request)).await;
     result.unwrap_or_else(|_| panic!("{} took {:?}", request.url.as_str(), started.elapsed()))
@@ -66,7 +67,7 @@ pub(crate) async fn within(fetcher: &Fetcher, request: &Request) -> Result<Fetch
 
 /// Expects this error.
 #[track_caller]
-pub(crate) fn expect(result: Result<Fetched, FetchError>, code: Code) -> FetchError {
+pub(crate) fn expect(result: Result<FetchResponse, FetchError>, code: FetchCode) -> FetchError {
     match result {
         Err(error) => {
             assert_eq!(error.code, code, "{error}");
@@ -78,7 +79,7 @@ pub(crate) fn expect(result: Result<Fetched, FetchError>, code: Code) -> FetchEr
 
 /// Expects this error where the success is no page.
 #[track_caller]
-pub(crate) fn expect_error<T: std::fmt::Debug>(result: Result<T, FetchError>, code: Code) -> FetchError {
+pub(crate) fn expect_error<T: std::fmt::Debug>(result: Result<T, FetchError>, code: FetchCode) -> FetchError {
     let error = result.expect_err("a failure");
     assert_eq!(error.code, code, "{error}");
     error

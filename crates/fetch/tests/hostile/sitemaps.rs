@@ -5,7 +5,7 @@ use crate::{
     server::{Server, gzip, page},
     setup::{expect_error, fetcher, request, setup},
 };
-use crawlway_fetch::{Code, Fetcher, Request, SitemapCaps, SitemapFileError, Waiting};
+use crawlway_fetch::{FetchCode, Fetcher, OnRateLimit, Request, SitemapFileError, SitemapLimits};
 use crawlway_store::rate_limiter;
 use std::{sync::Arc, time::Duration};
 
@@ -42,16 +42,17 @@ async fn site() -> Server {
 }
 
 fn with_robots(server: &Server) -> Request {
-    Request { robots: true, ..request(&server.url("/some/page")) }
+    Request { obey_robots: true, ..request(&server.url("/some/page")) }
 }
 
 #[tokio::test]
 async fn sitemaps_are_found_in_robots_txt_and_indexes_followed() {
     let server = site().await;
     let rate_limiter = Arc::new(RecordingLimiter::unlimited());
-    let fetcher = Fetcher::new(crawlway_fetch::Setup { rate_limiter: rate_limiter.clone(), ..setup() })
-        .expect("a fetcher");
-    let found = fetcher.sitemaps(&with_robots(&server), SitemapCaps::default()).await.expect("sitemaps");
+    let fetcher =
+        Fetcher::new(crawlway_fetch::FetcherConfig { rate_limiter: rate_limiter.clone(), ..setup() })
+            .expect("a fetcher");
+    let found = fetcher.sitemaps(&with_robots(&server), SitemapLimits::default()).await.expect("sitemaps");
     let pages: Vec<&str> = found.pages.iter().map(|page| page.url.path_and_query()).collect();
     assert_eq!(pages, ["/4", "/5", "/1", "/2", "/3"]);
     assert_eq!(found.pages[0].url.host(), "other.test");
@@ -75,7 +76,7 @@ async fn sitemaps_are_found_in_robots_txt_and_indexes_followed() {
     );
     assert_eq!(found.files[4].read, Err(SitemapFileError::Status(404)));
     assert!(
-        matches!(&found.files[5].read, Err(SitemapFileError::Fetch(error)) if error.code == Code::RobotsDisallowed)
+        matches!(&found.files[5].read, Err(SitemapFileError::Fetch(error)) if error.code == FetchCode::RobotsDisallowed)
     );
     assert_eq!(rate_limiter.groups().len(), 6, "robots.txt and the five allowed files");
 }
@@ -87,7 +88,7 @@ async fn sitemap_xml_is_the_default() {
         _ => page("404 Not Found", "", b""),
     })
     .await;
-    let found = fetcher().sitemaps(&with_robots(&server), SitemapCaps::default()).await.expect("sitemaps");
+    let found = fetcher().sitemaps(&with_robots(&server), SitemapLimits::default()).await.expect("sitemaps");
     assert_eq!(found.pages.len(), 1);
     let shut = Server::by_path(|path| match path {
         "/sitemap.xml" => urlset(&["/1"]),
@@ -95,9 +96,9 @@ async fn sitemap_xml_is_the_default() {
     })
     .await;
     let obedient = with_robots(&shut);
-    expect_error(fetcher().sitemaps(&obedient, SitemapCaps::default()).await, Code::RobotsUnreachable);
-    let free = Request { robots: false, ..obedient };
-    assert_eq!(fetcher().sitemaps(&free, SitemapCaps::default()).await.expect("sitemaps").pages.len(), 1);
+    expect_error(fetcher().sitemaps(&obedient, SitemapLimits::default()).await, FetchCode::RobotsUnreachable);
+    let free = Request { obey_robots: false, ..obedient };
+    assert_eq!(fetcher().sitemaps(&free, SitemapLimits::default()).await.expect("sitemaps").pages.len(), 1);
 }
 
 #[tokio::test]
@@ -111,7 +112,7 @@ async fn the_depth_of_indexes_is_limited() {
         index(&[&format!("{name}-a.xml"), &format!("{name}-b.xml")])
     })
     .await;
-    let found = fetcher().sitemaps(&with_robots(&server), SitemapCaps::default()).await.expect("sitemaps");
+    let found = fetcher().sitemaps(&with_robots(&server), SitemapLimits::default()).await.expect("sitemaps");
     assert_eq!(found.files.len(), 1 + 2 + 4 + 8, "three indexes deep");
     assert!(found.truncated && found.pages.is_empty());
 }
@@ -127,10 +128,10 @@ async fn files_and_pages_are_limited() {
         path => urlset(&[&format!("{path}?1"), &format!("{path}?2"), &format!("{path}?3")]),
     })
     .await;
-    let few_files = SitemapCaps { files: 5, pages: 1000 };
+    let few_files = SitemapLimits { files: 5, pages: 1000 };
     let found = fetcher().sitemaps(&with_robots(&server), few_files).await.expect("sitemaps");
     assert_eq!((found.files.len(), found.pages.len(), found.truncated), (5, 12, true));
-    let few_pages = SitemapCaps { files: 500, pages: 8 };
+    let few_pages = SitemapLimits { files: 500, pages: 8 };
     let found = fetcher().sitemaps(&with_robots(&server), few_pages).await.expect("sitemaps");
     assert_eq!((found.files.len(), found.pages.len(), found.truncated), (4, 8, true));
 }
@@ -139,8 +140,9 @@ async fn files_and_pages_are_limited() {
 async fn a_rate_limit_fails_a_deferred_request() {
     let server = site().await;
     let mut request = with_robots(&server);
-    request.waiting = Waiting::Elsewhere;
-    request.pace = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(3600));
-    let error = expect_error(fetcher().sitemaps(&request, SitemapCaps::default()).await, Code::GateWait);
+    request.on_rate_limit = OnRateLimit::Defer;
+    request.rate_limit = rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(3600));
+    let error =
+        expect_error(fetcher().sitemaps(&request, SitemapLimits::default()).await, FetchCode::RateLimited);
     assert!(error.not_before.is_some());
 }

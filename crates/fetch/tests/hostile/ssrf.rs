@@ -5,8 +5,8 @@ use crate::{
     setup::{expect, fetcher, normal, request, setup, within},
 };
 use crawlway_fetch::{
-    Code, Fetcher, Guard,
-    resolve::{FixedNames, LookupError, Resolve},
+    FetchCode, Fetcher, SsrfGuard,
+    resolve::{LookupError, Resolve, StaticNames},
 };
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -22,9 +22,10 @@ const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Fetcher whose guard has these exceptions, with these names.
 fn guarded(exceptions: &[&str], names: &[(&str, &[IpAddr])]) -> Fetcher {
     let mut setup = setup();
-    setup.guard = Guard::new(exceptions.iter().map(|range| range.parse().expect("a range")).collect());
+    setup.ssrf_guard =
+        SsrfGuard::new(exceptions.iter().map(|range| range.parse().expect("a range")).collect());
     let names = names.iter().map(|(name, addresses)| ((*name).to_owned(), addresses.to_vec())).collect();
-    setup.resolver = Arc::new(FixedNames { names });
+    setup.resolver = Arc::new(StaticNames { names });
     Fetcher::new(setup).expect("a fetcher")
 }
 
@@ -59,7 +60,7 @@ async fn ip_literals_in_every_notation() {
     ] {
         let error = expect(
             within(&fetcher, &request(&format!("http://{host}:{port}/"))).await,
-            Code::GuardPrivateAddress,
+            FetchCode::GuardPrivateAddress,
         );
         assert!(error.detail.contains("not a public address"), "{host}: {error}");
     }
@@ -76,17 +77,20 @@ async fn names_with_private_addresses() {
     for name in ["inside.test", "mapped.test", "both.test", "inside.test."] {
         let error = expect(
             within(&fetcher, &request(&format!("http://{name}:{port}/"))).await,
-            Code::GuardPrivateAddress,
+            FetchCode::GuardPrivateAddress,
         );
         assert!(error.detail.contains(name.trim_end_matches('.')), "{error}");
     }
     // `localhost` is resolved without a query.
     let mut setup = setup();
-    setup.guard = Guard::default();
+    setup.ssrf_guard = SsrfGuard::default();
     setup.resolver = Arc::new(crawlway_fetch::resolve::DnsResolver::new());
     let system = Fetcher::new(setup).expect("a fetcher");
     for name in ["localhost", "LOCALHOST", "deep.localhost"] {
-        expect(within(&system, &request(&format!("http://{name}:{port}/"))).await, Code::GuardPrivateAddress);
+        expect(
+            within(&system, &request(&format!("http://{name}:{port}/"))).await,
+            FetchCode::GuardPrivateAddress,
+        );
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 0, "nothing was dialled");
 }
@@ -109,7 +113,7 @@ async fn an_exception_is_for_its_ports_only() {
     let other = Server::by_path(|_| page("200 OK", "", b"in")).await;
     let fetcher = guarded(&[&format!("127.0.0.1/32:{port}")], &[]);
     assert_eq!(&*within(&fetcher, &request(&server.url("/"))).await.expect("a page").body, b"in");
-    expect(within(&fetcher, &request(&other.url("/"))).await, Code::GuardPrivateAddress);
+    expect(within(&fetcher, &request(&other.url("/"))).await, FetchCode::GuardPrivateAddress);
     assert_eq!(other.connections.load(Ordering::SeqCst), 0);
 }
 
@@ -132,8 +136,8 @@ async fn a_redirect_is_checked_as_the_first_request_is() {
         for robots in [false, true] {
             let fetcher = guarded(&["127.0.0.1/32"], &[("inside.test", &[SECOND])]);
             let mut request = request(&server.url("/"));
-            request.robots = robots;
-            let error = expect(within(&fetcher, &request).await, Code::GuardPrivateAddress);
+            request.obey_robots = robots;
+            let error = expect(within(&fetcher, &request).await, FetchCode::GuardPrivateAddress);
             assert_eq!(error.url, normal(&target).as_str());
         }
     }
@@ -164,7 +168,7 @@ async fn dns_rebinding() {
     let private = Server::on(&format!("127.0.0.2:{port}"), closing("private")).await;
     let names = Arc::new(Rebinding::default());
     let mut setup = setup();
-    setup.guard = Guard::new(vec!["127.0.0.1/32".parse().expect("a range")]);
+    setup.ssrf_guard = SsrfGuard::new(vec!["127.0.0.1/32".parse().expect("a range")]);
     setup.resolver = names.clone();
     let fetcher = Fetcher::new(setup).expect("a fetcher");
     let request = request(&format!("http://rebind.test:{port}/"));
@@ -172,7 +176,7 @@ async fn dns_rebinding() {
     let fetched = within(&fetcher, &request).await.expect("a page");
     assert_eq!((&*fetched.body, fetched.address), (&b"public"[..], public.address));
     assert_eq!(names.lookups.load(Ordering::SeqCst), 1, "one look-up per connection");
-    expect(within(&fetcher, &request).await, Code::GuardPrivateAddress);
+    expect(within(&fetcher, &request).await, FetchCode::GuardPrivateAddress);
     assert_eq!(names.lookups.load(Ordering::SeqCst), 2);
     assert_eq!(private.connections.load(Ordering::SeqCst), 0);
 }

@@ -4,7 +4,7 @@ use crate::{
     server::{Server, page, redirect as to, request as read_request},
     setup::{expect, fetcher, request, within},
 };
-use crawlway_fetch::{Code, Request};
+use crawlway_fetch::{FetchCode, Request};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
@@ -30,7 +30,7 @@ async fn slow(answer: impl Fn(&str) -> (Duration, Vec<u8>) + Send + Sync + 'stat
 }
 
 fn obedient(url: &str, total: Duration) -> Request {
-    let mut request = Request { robots: true, ..request(url) };
+    let mut request = Request { obey_robots: true, ..request(url) };
     request.limits.total = total;
     request
 }
@@ -55,7 +55,7 @@ async fn slow_robots_files_of_a_redirect_chain_count_towards_the_total_timeout()
     .await;
     let port = server.address.port();
     let url = format!("http://h0.test:{port}/hop/0/{port}");
-    expect(within(&fetcher(), &obedient(&url, Duration::from_secs(2))).await, Code::TimeoutTotal);
+    expect(within(&fetcher(), &obedient(&url, Duration::from_secs(2))).await, FetchCode::TimeoutTotal);
     let all = within(&fetcher(), &obedient(&url, Duration::from_secs(60))).await.expect("there is time");
     assert_eq!(&*all.body, b"the end");
 }
@@ -72,7 +72,7 @@ async fn the_redirects_of_a_robots_file_count_towards_the_total_timeout() {
     })
     .await;
     let request = obedient(&server.url("/page"), Duration::from_secs(1));
-    let error = expect(within(&fetcher(), &request).await, Code::RobotsUnreachable);
+    let error = expect(within(&fetcher(), &request).await, FetchCode::RobotsUnreachable);
     assert!(error.detail.contains("timeout.total"), "{error}");
 }
 
@@ -89,7 +89,7 @@ async fn a_timeout_caused_by_other_hosts_is_not_blamed_on_the_last() {
     let mut first = obedient(&format!("http://127.0.0.1:{port}/page"), Duration::from_secs(5));
     within(&fetcher, &first).await.expect("its robots.txt is cached");
     first = obedient(&format!("http://127.0.0.1:{port}/slow/{port}"), 2 * SLOW);
-    expect(within(&fetcher, &first).await, Code::TimeoutTotal);
+    expect(within(&fetcher, &first).await, FetchCode::TimeoutTotal);
     let late = obedient(&format!("http://late.test:{port}/page"), Duration::from_secs(5));
     within(&fetcher, &late).await.expect("neither an outage of robots.txt nor a back-off");
 }

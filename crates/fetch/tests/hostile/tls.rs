@@ -4,7 +4,7 @@ use crate::{
     server::{Server, endlessly, page, request as read_request, silent},
     setup::{expect, request, setup, within},
 };
-use crawlway_fetch::{Code, FetchError, Fetched, Fetcher};
+use crawlway_fetch::{FetchCode, FetchError, FetchResponse, Fetcher};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use rustls::{
@@ -99,7 +99,12 @@ pub(crate) fn trusting(authority: &Authority) -> Fetcher {
     Fetcher::new(setup).expect("a fetcher")
 }
 
-async fn get(fetcher: &Fetcher, host: &str, server: &Server, path: &str) -> Result<Fetched, FetchError> {
+async fn get(
+    fetcher: &Fetcher,
+    host: &str,
+    server: &Server,
+    path: &str,
+) -> Result<FetchResponse, FetchError> {
     within(fetcher, &request(&format!("https://{host}:{}{path}", server.address.port()))).await
 }
 
@@ -139,7 +144,7 @@ async fn invalid_certificates() {
         ("self-signed", config(own.der().clone(), &key, &[]), ""),
     ] {
         let server = serve(config).await;
-        let error = expect(get(&fetcher, "bad.test", &server, "/").await, Code::TlsCertificate);
+        let error = expect(get(&fetcher, "bad.test", &server, "/").await, FetchCode::TlsCertificate);
         assert!(error.detail.contains(says), "{what}: {error}");
         assert!(!error.code.is_transient());
     }
@@ -155,21 +160,21 @@ async fn servers_without_tls() {
         let _ = stream.read_to_end(&mut rest).await;
     })
     .await;
-    expect(get(&fetcher, "plain.test", &plain, "/").await, Code::TlsHandshake);
+    expect(get(&fetcher, "plain.test", &plain, "/").await, FetchCode::TlsHandshake);
     let garbage =
         Server::start(|mut stream| async move { endlessly(&mut stream, &[0x42; 4096]).await }).await;
-    expect(get(&fetcher, "garbage.test", &garbage, "/").await, Code::TlsHandshake);
+    expect(get(&fetcher, "garbage.test", &garbage, "/").await, FetchCode::TlsHandshake);
     let closing = Server::start(|mut stream| async move {
         let mut hello = [0; 64];
         let _ = stream.read(&mut hello).await;
     })
     .await;
-    expect(get(&fetcher, "closing.test", &closing, "/").await, Code::TlsHandshake);
+    expect(get(&fetcher, "closing.test", &closing, "/").await, FetchCode::TlsHandshake);
     // The reverse: a TLS server and a plain HTTP client.
     let tls = serve(authority.sign("good.test", 4000, &[])).await;
     let result = within(&fetcher, &request(&tls.url("/"))).await;
     let error = result.expect_err("a TLS server has no plain answer");
-    assert!(matches!(error.code, Code::HttpProtocol | Code::Reset), "{error}");
+    assert!(matches!(error.code, FetchCode::HttpProtocol | FetchCode::Reset), "{error}");
 }
 
 #[tokio::test]
@@ -178,7 +183,7 @@ async fn a_handshake_that_hangs() {
     let silent = silent().await;
     let mut request = request(&format!("https://good.test:{}/", silent.address.port()));
     request.limits.connect = Duration::from_millis(300);
-    expect(within(&trusting(&authority), &request).await, Code::TimeoutConnect);
+    expect(within(&trusting(&authority), &request).await, FetchCode::TimeoutConnect);
 }
 
 #[tokio::test]
@@ -186,11 +191,11 @@ async fn a_flood_of_headers_over_http2() {
     let authority = Authority::new("ours");
     let server = serve(authority.sign("good.test", 4000, &[b"h2"])).await;
     let fetcher = trusting(&authority);
-    expect(get(&fetcher, "good.test", &server, "/flood/1000").await, Code::HeadersTooLarge);
-    expect(get(&fetcher, "good.test", &server, "/flood/20000").await, Code::HeadersTooLarge);
+    expect(get(&fetcher, "good.test", &server, "/flood/1000").await, FetchCode::HeadersTooLarge);
+    expect(get(&fetcher, "good.test", &server, "/flood/20000").await, FetchCode::HeadersTooLarge);
     assert_eq!(&*get(&fetcher, "good.test", &server, "/flood/10").await.expect("a page").body, b"/flood/10");
     // Between the two, HTTP/2 itself rejects them with another error.
-    expect(get(&fetcher, "good.test", &server, "/flood/5000").await, Code::HttpProtocol);
+    expect(get(&fetcher, "good.test", &server, "/flood/5000").await, FetchCode::HttpProtocol);
 }
 
 #[test]

@@ -41,14 +41,14 @@ impl<S: Stage> Engine<S> {
     pub(super) fn decode_all(&self, deliveries: Vec<Delivery>) -> Decoded<S> {
         let mut decoded =
             Decoded { batches: Vec::<Batch<S>>::new(), invalid: Vec::new(), losses: Vec::new() };
-        // The last attempt is always a batch of its own.
+        // The last attempt is a batch of its own, unless it is the first.
         let separate_from = SEPARATE_FROM_ATTEMPT.min(self.source.max_attempts().max(2));
         let mut is_open = false;
         for delivery in deliveries {
             let (value, meta) = match self.decode(&delivery) {
                 Ok(decoded) => decoded,
                 Err(error) => {
-                    let (meta, now) = (ItemMeta::of(&delivery), self.parts.clock.now());
+                    let (meta, now) = (ItemMeta::of(&delivery), self.services.clock.now());
                     decoded.invalid.push(Processed::not_run(meta, Instant::now(), now, error));
                     continue;
                 }

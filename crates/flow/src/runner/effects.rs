@@ -45,7 +45,7 @@ impl<S: Stage> Engine<S> {
                 Ok(Err(EffectError::Permanent(reason))) => return Err(StageError::Permanent { reason }),
                 Ok(Err(EffectError::Unavailable(error))) => {
                     if !self.back_off(&mut failures, "the stores of the effects", &error).await {
-                        return Err(handed_back(self.parts.clock.now()));
+                        return Err(handed_back(self.services.clock.now()));
                     }
                 }
                 Err(panic) => {

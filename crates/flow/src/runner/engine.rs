@@ -1,11 +1,11 @@
 //! The engine of one stage: the tasks that receive, finish and extend leases.
 
 use super::{
-    Parts, Settings,
+    FlowServices, Settings,
     in_flight::{InFlight, ItemMeta},
     outage::Outage,
 };
-use crate::{Context, FailureCounter, Meter, Output, Source, Stage, StageError, Stop};
+use crate::{Context, FailureCounter, Output, Shutdown, Source, Stage, StageError, StageMetrics};
 use crawlway_broker::{MessageId, Outgoing, Receipt, SettleError};
 use crawlway_clock::Timestamp;
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 /// Trail note of items that are handed back at shutdown.
-const HANDED_BACK: &str = "handed back, since the process ends";
+const HANDED_BACK: &str = "returned to its queue at shutdown";
 
 /// Timeout for handing items back after the drain. Items of a call that never returns come back when their leases end.
 const HAND_BACK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,16 +23,16 @@ pub(super) struct Engine<S: Stage> {
     pub(super) stage: S,
     pub(super) source: Box<dyn Source<S::Note>>,
     pub(super) settings: Settings,
-    pub(super) parts: Parts,
+    pub(super) services: FlowServices,
     pub(super) context: Context,
-    pub(super) stop: Stop,
-    pub(super) meter: Arc<Meter>,
+    pub(super) stop: Shutdown,
+    pub(super) metrics: Arc<StageMetrics>,
     pub(super) in_flight: InFlight,
     /// Outage of the infrastructure that the stage needs.
     pub(super) outage: Outage,
-    /// Outage of the source, apart from the other one: a receive that succeeds says nothing about the stage.
+    /// Outage of the source, separate from that of the stage: a successful receive does not end an outage of the stage.
     pub(super) source_outage: Outage,
-    /// Time of the last look at the downstream queue, if it had ample room.
+    /// Time of the last check of the downstream queue, if it had ample room.
     pub(super) ample_room_at: Mutex<Option<Instant>>,
     /// Number of lost workers that the trail of each suspect has.
     pub(super) recorded_losses: Mutex<HashMap<MessageId, u32>>,
@@ -88,20 +88,20 @@ impl<S: Stage> Engine<S> {
         stage: S,
         source: impl Source<S::Note>,
         settings: Settings,
-        parts: Parts,
-        stop: Stop,
-        meter: Arc<Meter>,
+        services: FlowServices,
+        stop: Shutdown,
+        metrics: Arc<StageMetrics>,
     ) -> Arc<Self> {
         let context =
-            Context { worker: parts.worker.clone(), clock: parts.clock.clone(), stop: stop.clone() };
+            Context { worker: services.worker.clone(), clock: services.clock.clone(), stop: stop.clone() };
         Arc::new(Self {
             stage,
             source: Box::new(source),
             settings,
-            parts,
+            services,
             context,
             stop,
-            meter,
+            metrics,
             in_flight: InFlight::default(),
             outage: Outage::default(),
             source_outage: Outage::default(),
@@ -179,6 +179,6 @@ impl<S: Stage> Engine<S> {
     pub(super) fn drop_fenced(&self, receipt: &Receipt) {
         tracing::info!(stage = self.stage.name(), ?receipt, "lease lost before the item was settled");
         self.in_flight.remove(receipt);
-        self.meter.fenced();
+        self.metrics.fenced();
     }
 }

@@ -53,7 +53,7 @@ impl<S: Stage> Engine<S> {
             }
             if is_drain_over {
                 for mut item in outcome.unpublished.drain(..) {
-                    item.result = Err(handed_back(self.parts.clock.now()));
+                    item.result = Err(handed_back(self.services.clock.now()));
                     outcome.published.push(item);
                 }
             }
@@ -114,7 +114,7 @@ impl<S: Stage> Engine<S> {
             log_outcomes(&entries);
         } else {
             // Without a trail nothing is settled for good: the items are deferred and processed again.
-            let until = self.parts.clock.now();
+            let until = self.services.clock.now();
             for settlement in &mut settlements {
                 settlement.verdict = Verdict::Defer { until };
                 settlement.outcome = "deferred";

@@ -27,8 +27,8 @@ mod trail;
 
 pub use settings::{Backpressure, MAX_DEFER, Settings};
 
-use crate::{Exclusive, Meter, Source, Stage, Stop};
-use crawlway_broker::Broker;
+use crate::{Shutdown, SoloLock, Source, Stage, StageMetrics};
+use crawlway_broker::{Broker, QueueAdmin};
 use crawlway_clock::Clock;
 use crawlway_store::Trails;
 use engine::Engine;
@@ -38,11 +38,13 @@ use tokio::task::JoinSet;
 
 /// Services that all stages of a flow share.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct FlowServices {
     /// Name of the flow in trails and metrics.
     pub flow: &'static str,
     /// Broker of the queues.
     pub broker: Arc<dyn Broker>,
+    /// Depth of the queues, for back-pressure.
+    pub queues: Arc<dyn QueueAdmin>,
     /// Trail store.
     pub trails: Arc<dyn Trails>,
     /// Clock.
@@ -50,58 +52,58 @@ pub struct Parts {
     /// Name of this worker process in trails.
     pub worker: Arc<str>,
     /// Lock for solo runs, one for all flows of the process.
-    pub exclusive: Exclusive,
+    pub solo_lock: SoloLock,
 }
 
 /// Stages wired to their sources. Nothing runs before [`run`](Flow::run).
 pub struct Flow {
-    parts: Parts,
-    stop: Stop,
+    services: FlowServices,
+    stop: Shutdown,
     stages: Vec<BoxFuture<'static, ()>>,
-    meters: Vec<(&'static str, Arc<Meter>)>,
+    metrics: Vec<(&'static str, Arc<StageMetrics>)>,
 }
 
 impl fmt::Debug for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flow")
-            .field("parts", &self.parts)
-            .field("meters", &self.meters)
+            .field("services", &self.services)
+            .field("metrics", &self.metrics)
             .finish_non_exhaustive()
     }
 }
 
 impl Flow {
     /// Flow without stages, with its shutdown signal.
-    pub fn new(parts: Parts, stop: Stop) -> Self {
-        Self { parts, stop, stages: Vec::new(), meters: Vec::new() }
+    pub fn new(services: FlowServices, stop: Shutdown) -> Self {
+        Self { services, stop, stages: Vec::new(), metrics: Vec::new() }
     }
 
     /// Wires a stage to its source.
     pub fn stage<S: Stage>(mut self, stage: S, source: impl Source<S::Note>, settings: Settings) -> Self {
         let name = stage.name();
-        let meter = Arc::new(Meter::default());
+        let metrics = Arc::new(StageMetrics::default());
         let engine =
-            Engine::new(stage, source, settings, self.parts.clone(), self.stop.clone(), meter.clone());
+            Engine::new(stage, source, settings, self.services.clone(), self.stop.clone(), metrics.clone());
         self.stages.push(Box::pin(engine.run()));
-        self.meters.push((name, meter));
+        self.metrics.push((name, metrics));
         self
     }
 
     /// Metrics of each stage, by stage name.
-    pub fn meters(&self) -> Vec<(&'static str, Arc<Meter>)> {
-        self.meters.clone()
+    pub fn metrics(&self) -> Vec<(&'static str, Arc<StageMetrics>)> {
+        self.metrics.clone()
     }
 
     /// Runs all stages until a shutdown is requested, then drains: items in flight are finished or handed back.
-    pub async fn run(self) -> Ran {
-        let mut ran = Ran::ToTheEnd;
+    pub async fn run(self) -> FlowExit {
+        let mut ran = FlowExit::Graceful;
         let mut running: JoinSet<()> = self.stages.into_iter().collect();
         while let Some(ended) = running.join_next().await {
             if let Err(error) = ended {
                 // Panics of stages are caught, so this is a bug of the runner. The other stages depend on it, so the
                 // process must be restarted.
-                tracing::error!(flow = self.parts.flow, %error, "the runner panicked; shutting down");
-                ran = Ran::Panicked;
+                tracing::error!(flow = self.services.flow, %error, "the runner panicked; shutting down");
+                ran = FlowExit::Panicked;
                 self.stop.request();
             }
         }
@@ -112,9 +114,9 @@ impl Flow {
 /// Result of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Ran {
+pub enum FlowExit {
     /// Graceful shutdown.
-    ToTheEnd,
+    Graceful,
     /// A runner panicked, and the other stages were shut down.
     Panicked,
 }

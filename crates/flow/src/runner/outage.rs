@@ -48,7 +48,7 @@ impl Outage {
         self.ended.notify_waiters();
     }
 
-    /// Reports a success of a call that started at this time. One that started before the last failure proves nothing.
+    /// Reports a success of a call that started at this time. One that started before the last failure does not end the outage.
     pub(super) fn succeeded(&self, started: Instant) {
         if self.state.lock().last_failure.is_some_and(|last| started >= last) {
             self.end();
@@ -101,7 +101,7 @@ impl<S: Stage> Engine<S> {
 
     /// Counts and logs a failed call.
     pub(super) fn report_outage(&self, component: &'static str, error: &(dyn Display + Sync)) {
-        self.meter.outage();
+        self.metrics.outage();
         tracing::warn!(stage = self.stage.name(), component, %error, "unavailable; retrying with back-off");
     }
 
@@ -109,14 +109,14 @@ impl<S: Stage> Engine<S> {
     /// because of it.
     pub(super) fn update_outage(&self, items: &[Processed<S>]) -> Duration {
         let failed = |item: &&Processed<S>| matches!(item.result, Err(StageError::Unavailable { .. }));
-        // The latest start has the latest news.
+        // Of several failures, the one that started last decides.
         if let Some(latest) = items.iter().filter(failed).max_by_key(|item| item.started) {
             if let Err(error) = &latest.result {
                 self.report_outage("a dependency of the stage", error);
             }
             return self.outage.failed(latest.started);
         }
-        // A deferred item, or one that did not run, proves nothing about the infrastructure.
+        // A deferred item, or one that did not run, may not have used the infrastructure.
         let proves = |item: &&Processed<S>| {
             let is_deferred =
                 matches!(item.result, Err(StageError::DeferGroup { .. } | StageError::DeferItem { .. }));

@@ -8,7 +8,7 @@ use crawlway_broker::PublishError;
 pub(super) struct PublishOutcome<S: Stage> {
     /// Items without unpublished output.
     pub(super) published: Vec<Processed<S>>,
-    /// Items with output that the broker did not accept, through no fault of theirs.
+    /// Items with output that the broker did not accept for a reason other than the message itself.
     pub(super) unpublished: Vec<Processed<S>>,
     /// Reason why output was not accepted.
     pub(super) error: Option<PublishError>,
@@ -23,7 +23,7 @@ impl<S: Stage> Engine<S> {
             outcome.published = items;
             return outcome;
         }
-        let mut answers = self.parts.broker.publish(batch).await.into_iter();
+        let mut answers = self.services.broker.publish(batch).await.into_iter();
         for mut item in items {
             for outgoing in std::mem::take(&mut item.unpublished) {
                 let no_answer =
@@ -34,7 +34,7 @@ impl<S: Stage> Engine<S> {
                         let reason = format!("its output cannot be published: {error}");
                         item.result = Err(StageError::Permanent { reason });
                     }
-                    // The wiring, the broker or a limit, and no fault of the item.
+                    // Because of the wiring, the broker or a full queue, not of the message: published again later.
                     Err(error) => {
                         // A full queue takes precedence, since it is retried sooner.
                         if !outcome.is_queue_full() {

@@ -16,9 +16,9 @@ use tokio::{
 
 /// Timeout of one receive call.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(250);
-/// Interval between looks at the length of the downstream queue.
+/// Interval of the checks of the downstream queue.
 const DOWNSTREAM_INTERVAL: Duration = Duration::from_millis(100);
-/// Room in the downstream queue with which a look is valid for a whole interval: no stage publishes as much in that time,
+/// Free places in the downstream queue from which on it is not checked again within the interval: no stage publishes as much in that time,
 /// and counting is slow on a remote broker.
 const AMPLE_ROOM: u64 = 1000;
 /// Size from which on a batch waits for no more items, to bound memory.
@@ -73,7 +73,7 @@ impl<S: Stage> Engine<S> {
             () = self.stop.drain_over(self.settings.drain) => {}
         }
         tasks.shutdown().await;
-        let now = self.parts.clock.now();
+        let now = self.services.clock.now();
         let unfinished = self.in_flight.running();
         let mut running = RunningItems::start(self, unfinished.len());
         for (meta, received_at) in unfinished {
@@ -160,12 +160,12 @@ impl<S: Stage> Engine<S> {
                     self.in_flight.insert(delivery);
                 }
                 if !deliveries.is_empty() {
-                    fail::passed(self.stage.name(), fail::Step::Taken.name());
+                    fail::passed(self.stage.name(), fail::Step::Received.name());
                 }
                 Some(deliveries)
             }
             Err(error) => {
-                self.meter.outage();
+                self.metrics.outage();
                 tracing::warn!(stage = self.stage.name(), source = self.source.name(), %error, "cannot receive items");
                 self.source_outage.failed(Instant::now());
                 None
@@ -181,7 +181,7 @@ impl<S: Stage> Engine<S> {
             return;
         }
         // A broker that cannot count accepts no messages either, so nothing is lost by going on.
-        while let Ok(pending) = self.parts.broker.pending(&backpressure.queue).await {
+        while let Ok(pending) = self.services.queues.pending(&backpressure.queue).await {
             if pending < backpressure.max_pending {
                 let is_ample = backpressure.max_pending - pending >= AMPLE_ROOM;
                 *self.ample_room_at.lock() = is_ample.then(Instant::now);

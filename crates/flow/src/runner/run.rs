@@ -37,13 +37,13 @@ impl<S: Stage> Engine<S> {
                 Ok(guard) => guard,
                 Err(error) => return self.finish_not_solo(&meta.receipt, error, &processed).await,
             },
-            None => self.parts.exclusive.shared().await,
+            None => self.services.solo_lock.shared().await,
         };
         let mut running = RunningItems::start(&self, metas.len());
         let counters: Vec<FailureCounter> = items.iter().map(|item| item.failures.clone()).collect();
         let started = Instant::now();
         let results = self.run_stage(items).await;
-        let (took, ended_at) = (started.elapsed(), self.parts.clock.now());
+        let (took, ended_at) = (started.elapsed(), self.services.clock.now());
         for ((meta, failures), mut result) in metas.into_iter().zip(counters).zip(results) {
             let unpublished =
                 result.as_mut().map(|output| std::mem::take(&mut output.publish)).unwrap_or_default();
@@ -87,7 +87,7 @@ impl<S: Stage> Engine<S> {
 
     /// Waits until no other item runs in the process, and marks the item durably as solo.
     async fn start_solo(&self, meta: &ItemMeta) -> Result<RunGuard, SettleError> {
-        let guard = self.parts.exclusive.solo().await;
+        let guard = self.services.solo_lock.solo().await;
         self.source.mark_solo(&meta.receipt).await?;
         let (item, about) = (&meta.id, &meta.subject);
         tracing::info!(stage = self.stage.name(), %item, about, "a suspect runs solo, since its workers were lost");
@@ -107,7 +107,7 @@ impl<S: Stage> Engine<S> {
         let running = self.in_flight.running().into_iter().find(|(meta, _)| meta.receipt == *receipt);
         let Some((meta, received_at)) = running else { return };
         let error = StageError::Unavailable { error: error.to_string() };
-        let item = Processed::not_run(meta, received_at, self.parts.clock.now(), error);
+        let item = Processed::not_run(meta, received_at, self.services.clock.now(), error);
         RunningItems::start(self, 1).finish(processed, item).await;
     }
 
@@ -142,7 +142,7 @@ pub(super) struct RunningItems<'e, S: Stage> {
 
 impl<'e, S: Stage> RunningItems<'e, S> {
     pub(super) fn start(engine: &'e Engine<S>, items: usize) -> Self {
-        engine.meter.started(items);
+        engine.metrics.started(items);
         Self { engine, left: items }
     }
 
@@ -150,7 +150,7 @@ impl<'e, S: Stage> RunningItems<'e, S> {
     pub(super) async fn finish(&mut self, processed: &mpsc::Sender<Processed<S>>, item: Processed<S>) {
         let Ok(slot) = processed.reserve().await else { return };
         self.engine.in_flight.set_finishing(&item.meta.receipt);
-        self.engine.meter.ran(1);
+        self.engine.metrics.ran(1);
         self.left -= 1;
         slot.send(item);
     }
@@ -158,6 +158,6 @@ impl<'e, S: Stage> RunningItems<'e, S> {
 
 impl<S: Stage> Drop for RunningItems<'_, S> {
     fn drop(&mut self) {
-        self.engine.meter.cancelled(self.left);
+        self.engine.metrics.cancelled(self.left);
     }
 }

@@ -20,7 +20,7 @@ pub struct Settings {
     pub finish_batch: usize,
     /// Delays between the attempts of an item.
     pub retry: Backoff,
-    /// Maximum deferral. An item deferred for longer is attempted earlier, in case its obstacle is gone.
+    /// Maximum deferral. An item deferred for longer is attempted earlier, in case the reason for the deferral ends earlier.
     pub max_defer: Duration,
     /// Maximum duration of the drain at shutdown. Unfinished items are then handed back.
     pub drain: Duration,

@@ -15,7 +15,7 @@ impl<S: Stage> Engine<S> {
         outage_delay: Duration,
     ) -> (TrailEntry, Settlement<S::Note>) {
         let Processed { meta, failures, ended_at, took, passed_on, result, .. } = item;
-        let now = self.parts.clock.now();
+        let now = self.services.clock.now();
         let mut note = S::Note::default();
         let defers_group = !matches!(result, Err(StageError::DeferItem { .. }));
         let defer = |until| Verdict::Defer { until };
@@ -73,7 +73,7 @@ impl<S: Stage> Engine<S> {
                 match answer {
                     Ok(_) => {
                         self.in_flight.remove(&settlement.receipt);
-                        self.meter.settled(settlement.outcome, took);
+                        self.metrics.settled(settlement.outcome, took);
                     }
                     Err(SettleError::Fenced { .. }) => self.drop_fenced(&settlement.receipt),
                     Err(error) => {
@@ -89,7 +89,7 @@ impl<S: Stage> Engine<S> {
                 for settlement in &left {
                     self.in_flight.remove(&settlement.receipt);
                 }
-                self.meter.unsettled(left.len());
+                self.metrics.unsettled(left.len());
                 return;
             }
             (settlements, took) = (left, left_took);

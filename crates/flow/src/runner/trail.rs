@@ -26,14 +26,14 @@ impl<S: Stage> Engine<S> {
         TrailEntry {
             item: meta.id.as_str().to_owned(),
             subject: meta.subject.clone(),
-            flow: self.parts.flow.to_owned(),
+            flow: self.services.flow.to_owned(),
             stage: self.stage.name().to_owned(),
-            at: self.parts.clock.now(),
+            at: self.services.clock.now(),
             end,
             outcome: outcome.to_owned(),
             attempt: meta.attempt,
             took_ms: 0,
-            worker: self.parts.worker.to_string(),
+            worker: self.services.worker.to_string(),
             replays: meta.replays,
             note,
             error,
@@ -46,7 +46,7 @@ impl<S: Stage> Engine<S> {
         let mut rest = entries;
         let mut count = rest.len();
         while !rest.is_empty() {
-            match self.parts.trails.append(&rest[..count]).await {
+            match self.services.trails.append(&rest[..count]).await {
                 Ok(()) => rest = &rest[count..],
                 Err(StoreError::Invalid { .. }) if count > 1 => {
                     // One entry is invalid and must not affect the others, so they are written one by one.

@@ -38,7 +38,7 @@ async fn a_full_batch_runs_at_once_and_another_lingers_until_a_flush() {
     eventually("it is taken", async || world.depth("q").await.in_flight == 1).await;
     remains("it lingers", async || batches.lock().unwrap().len() == 2).await;
     // A flush ends this linger, and no later one.
-    world.stop.hurry();
+    world.stop.flush();
     world.until_empty("q").await;
     world.publish("q", ["h"]).await;
     eventually("it is taken", async || world.depth("q").await.in_flight == 1).await;

@@ -52,7 +52,7 @@ async fn a_stuck_item_is_handed_back_and_redelivered_with_the_same_attempt() {
     assert_eq!(trail.len(), 2);
     assert_eq!((trail[1].end, trail[1].attempt), (AttemptEnd::Deferred, 2));
     assert_eq!(trail[1].subject.as_deref(), Some("about a"), "found by its subject, handed back or not");
-    assert_eq!(trail[1].note.as_deref(), Some("handed back, since the process ends"));
+    assert_eq!(trail[1].note.as_deref(), Some("returned to its queue at shutdown"));
     assert!(world.trails.is_open("a"));
     let again = world.restart();
     let flow = again.run(Script::each("stage", async |_| done()), &spec, quick());
@@ -253,6 +253,6 @@ async fn a_runner_that_panics_stops_the_others() {
         .stage(Script::each("sound", async |_| done()), world.source(&spec), quick())
         .stage(Script::each("broken", async |_| done()), Broken, quick());
     let ran = tokio::time::timeout(TIMEOUT, flow.run()).await.expect("the other one ends, too");
-    assert_eq!(ran, crawlway_flow::Ran::Panicked);
+    assert_eq!(ran, crawlway_flow::FlowExit::Panicked);
     assert!(world.stop.is_requested());
 }

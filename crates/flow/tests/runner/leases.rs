@@ -1,9 +1,9 @@
 //! Leases: extended while an item is in flight, and respected when they are lost.
 
 use crate::support::*;
-use crawlway_broker::{Broker, MaxLength};
+use crawlway_broker::{Broker, MaxLength, QueueAdmin};
 use crawlway_clock::ManualClock;
-use crawlway_flow::{ItemsOf, Settings, close_trails_of_the_lost};
+use crawlway_flow::{Settings, StageQueue, close_lost_trails};
 use crawlway_store::AttemptEnd;
 use std::{
     collections::HashSet,
@@ -189,8 +189,8 @@ async fn the_trail_of_an_item_whose_worker_was_lost_is_closed_by_the_next_proces
         world = world.crash();
     }
     eventually("they are dead", async || world.broker.depth(&spec.name).await.unwrap().dead == 2).await;
-    let queues = [ItemsOf { queue: spec.name.clone(), flow: "flow", stage: "stage" }];
-    let close = || close_trails_of_the_lost(&*world.broker, &*world.trails, &world.clock, "worker", &queues);
+    let queues = [StageQueue { queue: spec.name.clone(), flow: "flow", stage: "stage" }];
+    let close = || close_lost_trails(&*world.broker, &*world.trails, &world.clock, "worker", &queues);
     assert_eq!(close().await.unwrap(), 2);
     assert_eq!(close().await.unwrap(), 0, "once is enough");
     assert_eq!(world.trails.of("a").iter().map(|entry| entry.end).collect::<Vec<_>>(), [AttemptEnd::Dead]);

@@ -123,7 +123,7 @@ async fn an_item_that_kills_its_process_alone_becomes_a_dead_letter_and_no_other
             done()
         });
         let flow = world.flow().stage(stage, world.source(&spec), quick());
-        let meter = flow.meters()[0].1.clone();
+        let meter = flow.metrics()[0].1.clone();
         let task = tokio::spawn(flow.run());
         eventually("only the poison runs", async || {
             meter.read().running == 1 && world.depth("q").await.in_flight >= 1

@@ -4,7 +4,7 @@ use super::message::UrlMessage;
 use crawlway_broker::{Broker, BrokerError, MessageId, Outgoing, PublishError, QueueName};
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlError, UrlOptions, url::normalise};
-use crawlway_fetch::Guard;
+use crawlway_fetch::SsrfGuard;
 use crawlway_store::inventory::{RecordId, RecordRequest};
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,7 +34,7 @@ impl Accepted {
 
 /// Reason why a URL is not in the queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotAccepted {
+pub enum AcceptError {
     /// Invalid URL.
     #[error(transparent)]
     Url(#[from] UrlError),
@@ -52,7 +52,7 @@ pub enum NotAccepted {
 }
 
 /// Normal form of a URL, if it can be requested.
-pub fn check(url: &str, guard: &Guard) -> Result<NormalUrl, NotAccepted> {
+pub fn check(url: &str, guard: &SsrfGuard) -> Result<NormalUrl, AcceptError> {
     let url = normalise(url, &UrlOptions::default())?;
     refuse_address(&url, guard)?;
     Ok(url)
@@ -63,10 +63,10 @@ pub fn check(url: &str, guard: &Guard) -> Result<NormalUrl, NotAccepted> {
 pub async fn accept(
     broker: &dyn Broker,
     queue: &QueueName,
-    guard: &Guard,
+    guard: &SsrfGuard,
     url: &str,
     now: Timestamp,
-) -> Result<Accepted, NotAccepted> {
+) -> Result<Accepted, AcceptError> {
     let url = check(url, guard)?;
     broker.reachable().map_err(|error| match error {
         BrokerError::Closed => PublishError::Closed,
@@ -86,11 +86,11 @@ pub async fn accept(
 }
 
 /// Refuses a literal address that the SSRF guard forbids. Resolved addresses are checked by the worker.
-fn refuse_address(url: &NormalUrl, guard: &Guard) -> Result<(), NotAccepted> {
+fn refuse_address(url: &NormalUrl, guard: &SsrfGuard) -> Result<(), AcceptError> {
     let host = url.host().trim_start_matches('[').trim_end_matches(']');
     let Ok(ip) = host.parse::<IpAddr>() else { return Ok(()) };
     let address = SocketAddr::new(ip, url.port());
-    if guard.allows(address) { Ok(()) } else { Err(NotAccepted::Address { address }) }
+    if guard.allows(address) { Ok(()) } else { Err(AcceptError::Address { address }) }
 }
 
 #[cfg(test)]
@@ -112,23 +112,23 @@ mod tests {
             ..Options::default()
         });
         let accept = async |url: &str| {
-            let (queue, guard) = (url_inventory(), Guard::new(Vec::new()));
+            let (queue, guard) = (url_inventory(), SsrfGuard::new(Vec::new()));
             let accepting = accept(&broker, &queue, &guard, url, Timestamp::now());
             tokio::time::timeout(Duration::from_secs(60), accepting).await.expect("fails fast")
         };
         let unreachable = accept("https://a.example/").await.unwrap_err();
         assert!(
-            matches!(unreachable, NotAccepted::Publish(PublishError::Unavailable { .. })),
+            matches!(unreachable, AcceptError::Publish(PublishError::Unavailable { .. })),
             "{unreachable:?}"
         );
-        assert!(matches!(accept("ftp://a.example/").await, Err(NotAccepted::Url(_))));
+        assert!(matches!(accept("ftp://a.example/").await, Err(AcceptError::Url(_))));
         broker.close().await.unwrap();
         let closed = accept("https://a.example/").await;
-        assert_eq!(closed, Err(NotAccepted::Publish(PublishError::Closed)));
+        assert_eq!(closed, Err(AcceptError::Publish(PublishError::Closed)));
     }
 
-    fn checked(url: &str, allow: &[&str]) -> Result<(), NotAccepted> {
-        let guard = Guard::new(allow.iter().map(|range| range.parse().unwrap()).collect());
+    fn checked(url: &str, allow: &[&str]) -> Result<(), AcceptError> {
+        let guard = SsrfGuard::new(allow.iter().map(|range| range.parse().unwrap()).collect());
         check(url, &guard).map(drop)
     }
 

@@ -7,7 +7,7 @@ use super::{
     wiring::InventorySettings,
 };
 use crawlway_broker::{Delivery, MessageId, Outgoing, QueueName};
-use crawlway_fetch::{Code, FetchError, Fetched, Fetcher, Request, Waiting};
+use crawlway_fetch::{FetchCode, FetchError, FetchResponse, Fetcher, OnRateLimit, Request};
 use crawlway_flow::{Context, FailureCounter, Invalid, Item, MAX_DEFER, Output, Stage, StageError, fail};
 use crawlway_store::{
     StoreError, Ticket, Timestamp, UrlRecords,
@@ -27,7 +27,7 @@ crawlway_flow::fail_points! {
     /// Fail points of this stage, beside those of the runner.
     InventoryStep {
         /// The record is in progress.
-        BeginOutcome = "begun",
+        Begun = "begun",
         /// The response is received.
         Fetched = "fetched",
         /// The record is completed.
@@ -88,7 +88,7 @@ impl FetchStage {
         let request = Request {
             ticket: Ticket::of(&format!("{} {}", value.message_id, value.url)),
             url: value.url,
-            waiting: Waiting::Elsewhere,
+            on_rate_limit: OnRateLimit::Defer,
             ..self.settings.request.clone()
         };
         let mut attempt = None;
@@ -108,7 +108,7 @@ impl FetchStage {
             self.records.mark_queued(std::slice::from_ref(record), context.clock.now()).await?;
         }
         if let (Err(error), Some(queue)) = (&fetched, &self.waiting)
-            && matches!(error.code, Code::RobotsWait | Code::GateOpen)
+            && matches!(error.code, FetchCode::RobotsWait | FetchCode::BreakerOpen)
         {
             return Ok(move_to_waiting(queue, record, error, context.clock.now()));
         }
@@ -137,7 +137,7 @@ impl FetchStage {
         match self.records.begin(record, context.clock.now()).await {
             Ok(BeginOutcome::Started { attempt, retry_count }) => {
                 failures.set(retry_count);
-                fail::passed(NAME, InventoryStep::BeginOutcome.name());
+                fail::passed(NAME, InventoryStep::Begun.name());
                 Ok(attempt)
             }
             Ok(BeginOutcome::AlreadyFinished { status, retry_count }) => {
@@ -154,14 +154,14 @@ impl FetchStage {
     async fn complete(
         &self,
         attempt: &Attempt,
-        mut response: Fetched,
+        mut response: FetchResponse,
         context: &Context,
     ) -> Result<Done, StageError> {
-        let (status, max_source) = (response.status, self.settings.most_source);
-        let max_body = response.share.page_most() / page::DECODE_MEMORY_FACTOR;
+        let (status, max_source) = (response.status, self.settings.max_source_bytes);
+        let max_body = response.memory_reservation.max_page_bytes() / page::DECODE_MEMORY_FACTOR;
         let memory = response.body.len().min(max_body) * page::DECODE_MEMORY_FACTOR;
-        if response.share.cover(memory).await.is_err() {
-            let reason = "other pages have all the memory that pages may take together".to_owned();
+        if response.memory_reservation.grow_to(memory).await.is_err() {
+            let reason = "the memory budget is used up by other pages".to_owned();
             return Err(StageError::DeferItem { until: context.clock.now() + RETRY_DELAY, reason });
         }
         // The response lives until its record is stored, and holds its memory share.
@@ -191,7 +191,7 @@ impl FetchStage {
 
     async fn fail(&self, attempt: &Attempt, failure: Failure, context: &Context) -> Result<Done, StageError> {
         let Failure { error, permanent } = failure;
-        let max_attempts = if permanent { 1 } else { self.settings.most_tries };
+        let max_attempts = if permanent { 1 } else { self.settings.max_attempts };
         let ended = self.records.fail(attempt, &error, max_attempts, context.clock.now()).await?;
         fail::passed(NAME, InventoryStep::Failed.name());
         match ended {
@@ -244,9 +244,9 @@ fn output(outcome: &'static str, detail: String) -> Done {
 
 /// Classifies the result of a fetch: response, failed attempt, or deferral.
 fn classify(
-    fetched: Result<Fetched, FetchError>,
+    fetched: Result<FetchResponse, FetchError>,
     now: Timestamp,
-) -> Result<Result<Fetched, Failure>, StageError> {
+) -> Result<Result<FetchResponse, Failure>, StageError> {
     let error = match fetched {
         Ok(response) if response.status.is_success() => return Ok(Ok(response)),
         Ok(response) => return Ok(Err(of_status(response.status))),
@@ -254,12 +254,14 @@ fn classify(
     };
     let text = error.to_string();
     match error.code {
-        Code::GateWait | Code::GateOpen | Code::RobotsWait => Err(StageError::DeferGroup {
-            until: error.not_before.unwrap_or(now + RETRY_DELAY),
-            reason: text.into(),
-        }),
-        Code::MemoryWait => Err(StageError::DeferItem { until: now + RETRY_DELAY, reason: text }),
-        Code::GateUnavailable => Err(StageError::Unavailable { error: text }),
+        FetchCode::RateLimited | FetchCode::BreakerOpen | FetchCode::RobotsWait => {
+            Err(StageError::DeferGroup {
+                until: error.not_before.unwrap_or(now + RETRY_DELAY),
+                reason: text.into(),
+            })
+        }
+        FetchCode::MemoryWait => Err(StageError::DeferItem { until: now + RETRY_DELAY, reason: text }),
+        FetchCode::RateLimiterUnavailable => Err(StageError::Unavailable { error: text }),
         code => Ok(Err(Failure { error: text, permanent: !code.is_transient() })),
     }
 }

@@ -15,11 +15,13 @@ mod message;
 mod page;
 mod wiring;
 
-pub use accept::{Accepted, NotAccepted, accept, check};
+pub use accept::{AcceptError, Accepted, accept, check};
 pub use fetch::InventoryStep;
-pub use lost_workers::fail_records_of_the_lost;
+pub use lost_workers::fail_lost_records;
 pub use message::{SCHEMA, UrlMessage};
-pub use wiring::{Inventory, InventorySettings, items, url_inventory, url_inventory_waiting, waiting_queue};
+pub use wiring::{
+    Inventory, InventorySettings, stage_queues, url_inventory, url_inventory_waiting, waiting_queue,
+};
 
 /// Name of the flow in trails and metrics.
 pub const FLOW: &str = "inventory";

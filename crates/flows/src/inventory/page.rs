@@ -1,7 +1,7 @@
 //! Stored content of a response: headers, cookies, page source as text, and details.
 
 use crawlway_content::charset::decode;
-use crawlway_fetch::Fetched as Response;
+use crawlway_fetch::FetchResponse as Response;
 use crawlway_store::inventory::{Cookie, FetchedContent, cookies, headers};
 use http::header;
 use serde_json::{Map, Value, json};
@@ -101,14 +101,14 @@ mod tests {
             version: Version::HTTP_11,
             headers,
             body: body.to_vec().into(),
-            sent_bytes: body.len(),
+            wire_bytes: body.len(),
             hops: vec![crawlway_fetch::Hop {
                 url: "http://a.example/".parse().unwrap(),
                 status: StatusCode::FOUND,
             }],
             address: "127.0.0.1:80".parse().unwrap(),
             timing: Timing::default(),
-            share: crawlway_fetch::Memory::default().share(),
+            memory_reservation: crawlway_fetch::MemoryBudget::default().reserve(),
         }
     }
 

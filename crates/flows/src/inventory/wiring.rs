@@ -6,7 +6,7 @@ use super::{
 };
 use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_fetch::{Fetcher, Request};
-use crawlway_flow::{Flow, ItemsOf, Parts, QueueSource, Ran, Settings, Stop};
+use crawlway_flow::{Flow, FlowExit, FlowServices, QueueSource, Settings, Shutdown, StageQueue};
 use crawlway_store::UrlRecords;
 use std::{sync::Arc, time::Duration};
 
@@ -28,10 +28,10 @@ pub fn waiting_queue(queue: &QueueSpec) -> QueueSpec {
 }
 
 /// Queues of the flow with their stages.
-pub fn items() -> [ItemsOf; 2] {
+pub fn stage_queues() -> [StageQueue; 2] {
     [
-        ItemsOf { queue: url_inventory(), flow: FLOW, stage: fetch::NAME },
-        ItemsOf { queue: url_inventory_waiting(), flow: FLOW, stage: fetch::NAME_WAITING },
+        StageQueue { queue: url_inventory(), flow: FLOW, stage: fetch::NAME },
+        StageQueue { queue: url_inventory_waiting(), flow: FLOW, stage: fetch::NAME_WAITING },
     ]
 }
 
@@ -41,9 +41,9 @@ pub struct InventorySettings {
     /// Request template; the URL is set for each.
     pub request: Request,
     /// Maximum number of attempts per message.
-    pub most_tries: u32,
+    pub max_attempts: u32,
     /// Maximum size of a stored page source, in bytes.
-    pub most_source: usize,
+    pub max_source_bytes: usize,
     /// Maximum duration of the drain at shutdown.
     pub drain: Duration,
 }
@@ -55,12 +55,12 @@ pub struct Inventory(Flow);
 impl Inventory {
     /// Wires the stages. The queue and its [`waiting_queue`] must be declared; their prefetch is the concurrency.
     pub fn new(
-        parts: Parts,
+        parts: FlowServices,
         records: Arc<dyn UrlRecords>,
         fetcher: Arc<Fetcher>,
         queue: &QueueSpec,
         settings: InventorySettings,
-        stop: Stop,
+        stop: Shutdown,
     ) -> Self {
         debug_assert_eq!(parts.flow, FLOW);
         let concurrency = queue.prefetch as usize;
@@ -81,7 +81,7 @@ impl Inventory {
     }
 
     /// Runs the stages until a graceful shutdown is complete.
-    pub async fn run(self) -> Ran {
+    pub async fn run(self) -> FlowExit {
         self.0.run().await
     }
 }

@@ -41,13 +41,13 @@ pub struct Definition {
     pub traps: Traps,
     /// State that the program keeps with the definition.
     #[serde(default)]
-    pub state: TermsState,
+    pub state: DefinitionState,
 }
 
 /// State that is stored with the definition of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct TermsState {
+pub struct DefinitionState {
     /// Hosts that joined the scope because a seed redirects there.
     pub joined_hosts: Vec<String>,
     /// Time of the last start, in milliseconds since 1970. Earlier seen marks of seeds are ignored.
@@ -76,13 +76,13 @@ pub enum DefinitionError {
     NoSeeds,
     /// A seed is out of scope.
     #[error(
-        "the seed `{seed}` is out of the crawl's own scope ({why}); widen the scope or leave the seed out"
+        "the seed `{seed}` is out of the crawl's own scope ({reason}); widen the scope or leave the seed out"
     )]
     SeedOutOfScope {
         /// The seed.
         seed: String,
         /// Reason.
-        why: &'static str,
+        reason: &'static str,
     },
     /// A seed is not a valid URL.
     #[error("the seed `{seed}`: {problem}")]
@@ -118,7 +118,7 @@ impl Definition {
             max_pages: None,
             recrawl_after: Duration::from_secs(24 * 60 * 60),
             traps: Traps::default(),
-            state: TermsState::default(),
+            state: DefinitionState::default(),
         }
     }
 
@@ -146,7 +146,7 @@ impl Definition {
             if let Ok(url) = seed.parse::<NormalUrl>()
                 && let Err(why) = scope.has(&url)
             {
-                return Err(DefinitionError::SeedOutOfScope { seed: seed.clone(), why });
+                return Err(DefinitionError::SeedOutOfScope { seed: seed.clone(), reason: why });
             }
         }
         Ok(self)
@@ -272,7 +272,7 @@ mod tests {
         let stored = r#"{"seeds":["http://a.test/"],"sitemaps":false,"hosts":[],"include":[],"exclude":[],"max_depth":null,
             "max_pages":20,"recrawl_after":{"secs":86400,"nanos":0}}"#;
         let definition: Definition = serde_json::from_str(stored).unwrap();
-        assert_eq!(definition.state, TermsState::default());
+        assert_eq!(definition.state, DefinitionState::default());
         assert!(definition.has_same_scope(&Definition::of_seeds(["http://a.test/"])));
     }
 }

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crawlway_broker::MessageId;
     use crawlway_clock::{Clock, Timestamp};
-    use crawlway_flow::Stop;
+    use crawlway_flow::Shutdown;
     use crawlway_store::pages::{Query, SearchError, SearchRequest, SearchResults};
     use parking_lot::Mutex;
 
@@ -172,7 +172,7 @@ mod tests {
     async fn an_invalid_page_affects_no_other_and_a_full_disk_is_an_outage() {
         let index = Arc::new(FaultyIndex::default());
         let stage = IndexStage::new(index.clone(), 1 << 20);
-        let context = Context { worker: "test".into(), clock: Clock::System, stop: Stop::default() };
+        let context = Context { worker: "test".into(), clock: Clock::System, stop: Shutdown::default() };
         *index.down.lock() = true;
         let ended = stage.run(vec![item("a"), item("b")], &context).await;
         assert!(ended.iter().all(|ended| matches!(ended, Err(StageError::Unavailable { .. }))), "{ended:?}");

@@ -9,7 +9,7 @@
 mod crawl;
 mod definition;
 mod export;
-mod frontier_broker;
+mod frontier_queue;
 mod index;
 pub mod message;
 mod reindex;
@@ -22,17 +22,17 @@ mod start;
 mod wiring;
 
 pub use crawl::{CrawlOptions, CrawlStep};
-pub use definition::{Definition, DefinitionError, TermsState};
+pub use definition::{Definition, DefinitionError, DefinitionState};
 pub use export::{Export, ExportError};
-pub use frontier_broker::WithFrontier;
+pub use frontier_queue::QueuesWithFrontier;
 pub use index::IndexStep;
 pub use reindex::reindex;
 pub use scope::Traps;
 pub use seeds::{FailedSeed, failed_seeds};
 pub use sitemaps::add_sitemaps;
 pub use source::FRONTIER;
-pub use start::{Asked, Started, begin, name_crawls};
-pub use wiring::{PagesInto, Search, SearchSettings, Stages, Stores, crawler_queue, items};
+pub use start::{CrawlRequest, StartedCrawl, migrate_crawl_names, start_crawl};
+pub use wiring::{PageSink, Search, SearchSettings, Stages, Stores, crawler_queue, stage_queues};
 
 /// Name of the flow in trails and metrics.
 pub const FLOW: &str = "search";

@@ -4,7 +4,9 @@
 use super::{Definition, crawl::new_url, definition::update_definition, scope::Scope, start::add};
 use crawlway_clock::Timestamp;
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{Code, FetchError, Fetcher, Request, SitemapCaps, SitemapRead, SitemapWalk, Waiting};
+use crawlway_fetch::{
+    FetchCode, FetchError, Fetcher, OnRateLimit, Request, SitemapLimits, SitemapRead, SitemapWalk,
+};
 use crawlway_store::{
     CrawlId, Frontier, StoreError, Ticket,
     frontier::{CrawlState, NewUrl},
@@ -89,7 +91,7 @@ impl Site {
     fn new(seed: NormalUrl, request: &Request) -> Self {
         let request = Request {
             ticket: Ticket::of(&format!("sitemaps of {}", seed.origin())),
-            waiting: Waiting::Here { at_most: PERMIT_TIMEOUT },
+            on_rate_limit: OnRateLimit::Wait { max_wait: PERMIT_TIMEOUT },
             url: seed,
             ..request.clone()
         };
@@ -124,7 +126,7 @@ impl SitemapReader<'_> {
     async fn read_site(&mut self, site: &mut Site, round: u32) -> Result<Progress, StoreError> {
         let started = match site.walk.take() {
             Some(walk) => Ok(walk),
-            None => self.fetcher.sitemap_walk(&site.request, SitemapCaps::default()).await,
+            None => self.fetcher.sitemap_walk(&site.request, SitemapLimits::default()).await,
         };
         let walk = match started {
             Ok(walk) => site.walk.insert(walk),
@@ -132,14 +134,14 @@ impl SitemapReader<'_> {
         };
         let mut failed = Vec::new();
         loop {
-            while walk.upcoming().is_some_and(|file| self.read.contains(&hash(file))) {
+            while walk.next_url().is_some_and(|file| self.read.contains(&hash(file))) {
                 walk.skip();
             }
             let SitemapRead { file, pages } = match self.fetcher.next_sitemap(walk).await {
                 Ok(Some(read)) => read,
                 Ok(None) => break,
                 Err(error) => {
-                    failed.into_iter().for_each(|file| walk.again(file));
+                    failed.into_iter().for_each(|file| walk.read_again(file));
                     return Ok(self.failed(&error));
                 }
             };
@@ -148,7 +150,7 @@ impl SitemapReader<'_> {
                     self.add_pages(&file.url, pages.into_iter().map(|page| page.url)).await?;
                 }
                 Ok(_) => {}
-                Err(error) if round < MAX_ATTEMPTS && error.is_passing() => failed.push(file),
+                Err(error) if round < MAX_ATTEMPTS && error.is_transient() => failed.push(file),
                 Err(error) => self.errors.push(format!("{}: {error}", file.url)),
             }
             if self.is_cancelled().await? {
@@ -158,7 +160,7 @@ impl SitemapReader<'_> {
         if failed.is_empty() {
             return Ok(Progress::All);
         }
-        failed.into_iter().for_each(|file| walk.again(file));
+        failed.into_iter().for_each(|file| walk.read_again(file));
         Ok(Progress::Deferred(Timestamp::now() + MAX_RETRY_DELAY))
     }
 
@@ -183,7 +185,7 @@ impl SitemapReader<'_> {
 
     /// Progress after a failed request: deferred by rate limit or outage, or ended with an error.
     fn failed(&mut self, error: &FetchError) -> Progress {
-        if matches!(error.code, Code::RobotsWait | Code::GateWait | Code::GateOpen) {
+        if matches!(error.code, FetchCode::RobotsWait | FetchCode::RateLimited | FetchCode::BreakerOpen) {
             return Progress::Deferred(error.not_before.unwrap_or(Timestamp::now() + MAX_RETRY_DELAY));
         }
         self.errors.push(error.to_string());

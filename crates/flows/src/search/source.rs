@@ -34,7 +34,7 @@ pub(super) struct CrawlJob {
     pub(super) url: String,
     pub(super) depth: u32,
     pub(super) chain: u32,
-    pub(super) insist: bool,
+    pub(super) ignore_canonical: bool,
     pub(super) validators: Validators,
 }
 
@@ -108,7 +108,7 @@ impl FrontierSource {
             url: taken.url,
             depth: taken.depth,
             chain: taken.chain,
-            insist: taken.ignore_canonical,
+            ignore_canonical: taken.ignore_canonical,
             validators: taken.validators,
         };
         let receipt =
@@ -124,6 +124,7 @@ impl FrontierSource {
                 // Cannot fail: all fields are serialisable.
                 body: serde_json::to_vec(&job).unwrap_or_default().into(),
                 published_at: now,
+                defects: Vec::new(),
             },
             attempt: taken.attempt,
             losses: taken.losses,
@@ -263,7 +264,7 @@ fn settle_error(error: StoreError) -> SettleError {
 mod tests {
     use super::*;
     use crate::search::crawl::new_url;
-    use crawlway_flow::Stop;
+    use crawlway_flow::Shutdown;
     use crawlway_store::frontier::NewCrawl;
     use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 
@@ -282,7 +283,8 @@ mod tests {
             frontier.add(&id, &urls).await.unwrap();
             let source =
                 FrontierSource::new(frontier.clone(), Clock::System, 2, Duration::ZERO, Arc::default());
-            let taken = source.receive(2, ReceiveWait::new(Duration::ZERO, &Stop::default())).await.unwrap();
+            let taken =
+                source.receive(2, ReceiveWait::new(Duration::ZERO, &Shutdown::default())).await.unwrap();
             assert_eq!(taken.len(), 2);
             for settled in order {
                 let job = |delivery: &&Delivery| {

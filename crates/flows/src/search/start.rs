@@ -1,7 +1,7 @@
 //! Starting or resuming a crawl.
 
 use super::{
-    Definition, Export, TermsState,
+    Definition, DefinitionState, Export,
     crawl::{DISALLOWED, new_url},
     definition::update_definition,
     rescan::rescan,
@@ -25,7 +25,7 @@ const PAGE_SIZE: usize = 500;
 
 /// Request to start or resume a crawl.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct CrawlRequest {
     /// Name; `None` for the default name of its seeds.
     pub name: Option<CrawlId>,
     /// Definition.
@@ -36,7 +36,7 @@ pub struct Asked {
     pub file: Option<Arc<Export>>,
 }
 
-impl Asked {
+impl CrawlRequest {
     /// Request with this definition, under the default name.
     pub fn new(definition: Definition) -> Self {
         Self { name: None, definition, fresh: false, file: None }
@@ -50,7 +50,7 @@ impl Asked {
 
 /// Started or resumed crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Started {
+pub struct StartedCrawl {
     /// Crawl after the start.
     pub crawl: Crawl,
     /// Whether it is new, not resumed.
@@ -58,7 +58,7 @@ pub struct Started {
     /// Number of added URLs: seeds, and links of a wider scope.
     pub added: u64,
     /// Number of reopened URLs: seeds, due pages and failed ones.
-    pub again: u64,
+    pub reopened: u64,
     /// Number of pages that are not fetched again, since they are recent.
     pub recent: u64,
     /// Number of URLs done before the start, by outcome.
@@ -74,11 +74,11 @@ pub struct Started {
 ///
 /// The definition must be checked. On return the crawl and its seeds are durable. Sitemaps are read by
 /// [`add_sitemaps`](super::add_sitemaps), then or later.
-pub async fn begin(
+pub async fn start_crawl(
     frontier: &dyn Frontier,
     seen: &dyn SeenUrls,
-    asked: &Asked,
-) -> Result<Started, StoreError> {
+    asked: &CrawlRequest,
+) -> Result<StartedCrawl, StoreError> {
     let now = Timestamp::now();
     let id = asked.name();
     let opened = loop {
@@ -109,11 +109,11 @@ pub async fn begin(
     }
     let crawl = frontier.crawl(&id).await?.unwrap_or(before.clone());
     let recent = crawl.counts.done.min(before.counts.done);
-    Ok(Started {
+    Ok(StartedCrawl {
         crawl,
         new,
         added,
-        again,
+        reopened: again,
         recent,
         outcomes: before.counts.outcomes,
         was_not_indexed,
@@ -125,7 +125,7 @@ pub async fn begin(
 struct Resume<'a> {
     frontier: &'a dyn Frontier,
     seen: &'a dyn SeenUrls,
-    asked: &'a Asked,
+    asked: &'a CrawlRequest,
     id: &'a CrawlId,
     definition: &'a Definition,
     now: Timestamp,
@@ -215,17 +215,17 @@ struct Opened {
 async fn open_crawl(
     frontier: &dyn Frontier,
     id: &CrawlId,
-    asked: &Asked,
+    asked: &CrawlRequest,
     now: Timestamp,
 ) -> Result<Option<Opened>, StoreError> {
     let mut definition = asked.definition.clone();
-    definition.state = TermsState {
+    definition.state = DefinitionState {
         seeds_given_at: now.as_millis(),
         // An export file gets recent pages of other crawls too.
         fresh_since: (asked.fresh || asked.file.is_some()).then_some(now.as_millis()),
         not_indexed: asked.file.is_some(),
         sitemaps_unread: definition.sitemaps,
-        ..TermsState::default()
+        ..DefinitionState::default()
     };
     let Some(stored) = frontier.crawl(id).await? else {
         let new =
@@ -251,7 +251,7 @@ async fn open_crawl(
 }
 
 /// Carries the state of an earlier start over to the new definition.
-fn carry_over(definition: &mut Definition, before: Definition, asked: &Asked, now: Timestamp) {
+fn carry_over(definition: &mut Definition, before: Definition, asked: &CrawlRequest, now: Timestamp) {
     let is_same_scope = before.has_same_scope(definition);
     let is_longer = definition.recrawl_after > before.recrawl_after;
     let (state, before) = (&mut definition.state, before.state);
@@ -306,7 +306,7 @@ async fn retry_dead(
 
 /// Migration: renames crawls of earlier releases, which were named by a hash of their settings, to their default names. Of
 /// several with the same seeds the newest gets the name, the others keep a part of the hash.
-pub async fn name_crawls(frontier: &dyn Frontier) -> Result<(), StoreError> {
+pub async fn migrate_crawl_names(frontier: &dyn Frontier) -> Result<(), StoreError> {
     let mut crawls: Vec<Crawl> = Vec::new();
     loop {
         let more = frontier.crawls(crawls.last().map(|crawl| &crawl.id), PAGE_SIZE).await?;

@@ -9,8 +9,10 @@ use super::{
 };
 use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_clock::Backoff;
-use crawlway_fetch::{Fetcher, Waiting};
-use crawlway_flow::{Backpressure, Flow, ItemsOf, Parts, QueueSource, Ran, Settings, Stop};
+use crawlway_fetch::{Fetcher, OnRateLimit};
+use crawlway_flow::{
+    Backpressure, Flow, FlowExit, FlowServices, QueueSource, Settings, Shutdown, StageQueue,
+};
 use crawlway_store::{Frontier, PageIndex, SeenUrls};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
@@ -28,10 +30,10 @@ pub fn crawler_queue() -> QueueName {
 }
 
 /// Queues of the flow with their stages: the frontier, and the queue of pages.
-pub fn items() -> [ItemsOf; 2] {
+pub fn stage_queues() -> [StageQueue; 2] {
     [
-        ItemsOf { queue: frontier_queue(), flow: FLOW, stage: "crawl" },
-        ItemsOf { queue: crawler_queue(), flow: FLOW, stage: "index" },
+        StageQueue { queue: frontier_queue(), flow: FLOW, stage: "crawl" },
+        StageQueue { queue: crawler_queue(), flow: FLOW, stage: "index" },
     ]
 }
 
@@ -43,22 +45,22 @@ pub struct Stores {
     /// Seen-URL store.
     pub seen: Arc<dyn SeenUrls>,
     /// Sink of crawled pages; `None` in a process that only crawls.
-    pub pages: Option<PagesInto>,
+    pub pages: Option<PageSink>,
 }
 
 impl Stores {
     /// Index, if it is the sink of pages.
     pub(super) fn index(&self) -> Option<Arc<dyn PageIndex>> {
         match &self.pages {
-            Some(PagesInto::Index(index)) => Some(index.clone()),
-            Some(PagesInto::File(_)) | None => None,
+            Some(PageSink::Index(index)) => Some(index.clone()),
+            Some(PageSink::File(_)) | None => None,
         }
     }
 }
 
 /// Sink of crawled pages.
 #[derive(Debug, Clone)]
-pub enum PagesInto {
+pub enum PageSink {
     /// Page index.
     Index(Arc<dyn PageIndex>),
     /// Export file.
@@ -78,21 +80,21 @@ pub struct Stages {
 #[derive(Debug, Clone)]
 pub struct SearchSettings {
     /// Maximum number of concurrent fetches.
-    pub fetch_at_once: usize,
+    pub fetch_concurrency: usize,
     /// Options of the stage `crawl`.
     pub crawl: CrawlOptions,
     /// Delay after the first failed attempt; doubled with each attempt.
-    pub first_retry: Duration,
+    pub retry_delay: Duration,
     /// Maximum of that delay.
-    pub last_retry: Duration,
+    pub max_retry_delay: Duration,
     /// Maximum number of pages per index commit.
     pub index_batch: usize,
     /// Maximum wait of an incomplete batch.
     pub index_linger: Duration,
     /// Maximum size of a page message, in bytes.
-    pub largest_message: usize,
+    pub max_message_bytes: usize,
     /// Maximum number of pages pending in the queue; beyond it fetching stops.
-    pub most_waiting: u64,
+    pub max_pending_pages: u64,
     /// Maximum duration of the drain at shutdown.
     pub drain: Duration,
 }
@@ -103,23 +105,23 @@ struct Prefetch {
     per_host: u32,
     /// Items in the stage `crawl`.
     concurrency: usize,
-    waiting: Waiting,
+    waiting: OnRateLimit,
 }
 
 impl Prefetch {
     /// Without a minimum delay, the next pages are claimed while the last ones are published and settled, and the rate
     /// limiter holds the limit. With one, an early page would only block a slot.
     fn of(settings: &SearchSettings) -> Self {
-        let pace = settings.crawl.request.pace;
+        let pace = settings.crawl.request.rate_limit;
         let (factor, waiting) = if pace.min_delay.is_zero() {
-            (PREFETCH_FACTOR, Waiting::Here { at_most: PERMIT_TIMEOUT })
+            (PREFETCH_FACTOR, OnRateLimit::Wait { max_wait: PERMIT_TIMEOUT })
         } else {
-            (1, Waiting::Elsewhere)
+            (1, OnRateLimit::Defer)
         };
         Self {
             per_host: pace.concurrency.saturating_mul(factor as u32),
             // One half is claimed, fetched and parsed, the other half published and settled.
-            concurrency: settings.fetch_at_once.saturating_mul(factor.div_ceil(2)),
+            concurrency: settings.fetch_concurrency.saturating_mul(factor.div_ceil(2)),
             waiting,
         }
     }
@@ -135,13 +137,13 @@ pub struct Search {
 impl Search {
     /// Wires the stages. The queue must be declared.
     pub fn new(
-        parts: Parts,
+        parts: FlowServices,
         stores: &Stores,
         fetcher: Arc<Fetcher>,
         queue: &QueueSpec,
         settings: &SearchSettings,
         stages: Stages,
-        stop: Stop,
+        stop: Shutdown,
     ) -> Self {
         debug_assert_eq!(parts.flow, FLOW);
         let changed = Arc::new(Notify::new());
@@ -149,22 +151,24 @@ impl Search {
         let mut flow = Flow::new(parts, stop);
         if stages.crawl {
             let prefetch = Prefetch::of(settings);
-            let (frontier, min_delay) = (stores.frontier.clone(), settings.crawl.request.pace.min_delay);
+            let (frontier, min_delay) =
+                (stores.frontier.clone(), settings.crawl.request.rate_limit.min_delay);
             let source = FrontierSource::new(frontier, clock, prefetch.per_host, min_delay, changed.clone());
             let mut options = settings.crawl.clone();
-            options.request.waiting = prefetch.waiting;
-            let (name, max_bytes) = (queue.name.clone(), settings.largest_message);
-            let stage = CrawlStage::new(fetcher, stores, name, max_bytes, options, settings.fetch_at_once);
+            options.request.on_rate_limit = prefetch.waiting;
+            let (name, max_bytes) = (queue.name.clone(), settings.max_message_bytes);
+            let stage =
+                CrawlStage::new(fetcher, stores, name, max_bytes, options, settings.fetch_concurrency);
             flow = flow.stage(stage, source, crawl_settings(settings, queue, prefetch.concurrency));
         }
         if let (true, Some(pages)) = (stages.index, &stores.pages) {
             let source = QueueSource::new(broker, queue.clone());
-            let (batches, max_bytes) = (index_settings(settings), settings.largest_message);
+            let (batches, max_bytes) = (index_settings(settings), settings.max_message_bytes);
             flow = match pages {
-                PagesInto::Index(index) => {
+                PageSink::Index(index) => {
                     flow.stage(IndexStage::new(index.clone(), max_bytes), source, batches)
                 }
-                PagesInto::File(file) => {
+                PageSink::File(file) => {
                     flow.stage(ExportStage::new(file.clone(), max_bytes), source, batches)
                 }
             };
@@ -184,16 +188,16 @@ impl Search {
     }
 
     /// Runs the stages until a graceful shutdown is complete.
-    pub async fn run(self) -> Ran {
+    pub async fn run(self) -> FlowExit {
         self.flow.run().await
     }
 }
 
 fn crawl_settings(settings: &SearchSettings, queue: &QueueSpec, concurrency: usize) -> Settings {
-    let backpressure = Backpressure { queue: queue.name.clone(), max_pending: settings.most_waiting };
+    let backpressure = Backpressure { queue: queue.name.clone(), max_pending: settings.max_pending_pages };
     Settings {
         concurrency,
-        retry: Backoff::new(settings.first_retry, settings.last_retry),
+        retry: Backoff::new(settings.retry_delay, settings.max_retry_delay),
         drain: settings.drain,
         backpressure: Some(backpressure),
         ..Settings::default()

@@ -1,14 +1,16 @@
 //! Stores, queue, rate limiter, fetcher and flows on one manual clock.
 
-use crawlway_broker::{Broker, MaxLength, QueueSpec};
+use crawlway_broker::{MaxLength, QueueBackend, QueueSpec};
 use crawlway_broker_embedded::EmbeddedBroker;
 use crawlway_clock::{Clock, ManualClock, Timestamp};
 use crawlway_content::UrlOptions;
-use crawlway_fetch::{Fetcher, Guard, Limits, Request, Setup};
-use crawlway_flow::{Parts, Ran, Stop};
+use crawlway_fetch::{Fetcher, FetcherConfig, Limits, Request, SsrfGuard};
+use crawlway_flow::{FlowExit, FlowServices, Shutdown};
 use crawlway_flows::{
     inventory::{self, Inventory, InventorySettings, url_inventory, waiting_queue},
-    search::{self, Asked, CrawlOptions, Definition, Search, SearchSettings, Stages, Stores, crawler_queue},
+    search::{
+        self, CrawlOptions, CrawlRequest, Definition, Search, SearchSettings, Stages, Stores, crawler_queue,
+    },
 };
 use crawlway_store::{
     CrawlId, Frontier, FrontierPolicy, UrlRecords,
@@ -31,7 +33,7 @@ const REAL_STEP: Duration = Duration::from_millis(10);
 
 pub(crate) struct World {
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) broker: Arc<dyn QueueBackend>,
     pub(crate) records: Arc<SqlStore>,
     rate_limiter: Arc<EmbeddedRateLimiter>,
     _home: TempDir,
@@ -39,14 +41,14 @@ pub(crate) struct World {
 
 /// Running flow.
 pub(crate) struct RunningFlow {
-    stop: Stop,
-    running: JoinHandle<Ran>,
+    stop: Shutdown,
+    running: JoinHandle<FlowExit>,
 }
 
 impl RunningFlow {
     pub(crate) async fn end(self) {
         self.stop.request();
-        assert_eq!(self.running.await.unwrap(), Ran::ToTheEnd);
+        assert_eq!(self.running.await.unwrap(), FlowExit::Graceful);
     }
 }
 
@@ -66,7 +68,7 @@ impl World {
     pub(crate) async fn on(
         home: TempDir,
         clock: Arc<ManualClock>,
-        broker: Arc<dyn Broker>,
+        broker: Arc<dyn QueueBackend>,
         place: Database,
     ) -> Self {
         let policy = FrontierPolicy { lease: LEASE, ..FrontierPolicy::default() };
@@ -76,21 +78,22 @@ impl World {
         Self { clock, broker, records, rate_limiter, _home: home }
     }
 
-    fn parts(&self, flow: &'static str) -> Parts {
-        Parts {
+    fn parts(&self, flow: &'static str) -> FlowServices {
+        FlowServices {
             flow,
             broker: self.broker.clone(),
+            queues: self.broker.clone(),
             trails: self.records.clone(),
             clock: Clock::Manual(self.clock.clone()),
             worker: "test".into(),
-            exclusive: crawlway_flow::Exclusive::default(),
+            solo_lock: crawlway_flow::SoloLock::default(),
         }
     }
 
     /// Fetcher with an empty robots.txt cache.
     fn fetcher(&self) -> Arc<Fetcher> {
-        let mut setup = Setup::new(self.rate_limiter.clone());
-        setup.guard = Guard::new(vec!["127.0.0.0/8:1024-65535".parse().unwrap()]);
+        let mut setup = FetcherConfig::new(self.rate_limiter.clone());
+        setup.ssrf_guard = SsrfGuard::new(vec!["127.0.0.0/8:1024-65535".parse().unwrap()]);
         setup.clock = Clock::Manual(self.clock.clone());
         Arc::new(Fetcher::new(setup).unwrap())
     }
@@ -99,28 +102,28 @@ impl World {
     pub(crate) async fn crawl(&self, robots: bool) -> RunningFlow {
         let queue = QueueSpec::new(crawler_queue());
         self.broker.declare(std::slice::from_ref(&queue)).await.unwrap();
-        let request = Request { robots, robots_max_wait: 24 * 60 * MINUTE, ..request() };
+        let request = Request { obey_robots: robots, robots_max_wait: 24 * 60 * MINUTE, ..request() };
         let settings = SearchSettings {
-            fetch_at_once: 64,
+            fetch_concurrency: 64,
             crawl: CrawlOptions {
                 request,
-                claim: LEASE,
-                host_retry: MINUTE,
-                longest_retry: 5 * MINUTE,
+                claim_lease: LEASE,
+                host_retry_delay: MINUTE,
+                max_host_retry_delay: 5 * MINUTE,
                 publish_noindex: false,
                 links: UrlOptions::default(),
             },
-            first_retry: Duration::from_secs(1),
-            last_retry: 5 * MINUTE,
+            retry_delay: Duration::from_secs(1),
+            max_retry_delay: 5 * MINUTE,
             index_batch: 1000,
             index_linger: Duration::from_millis(500),
-            largest_message: 1 << 24,
-            most_waiting: 20_000,
+            max_message_bytes: 1 << 24,
+            max_pending_pages: 20_000,
             drain: Duration::from_secs(20),
         };
         let stores = Stores { frontier: self.records.clone(), seen: self.records.clone(), pages: None };
         let stages = Stages { crawl: true, index: false };
-        let stop = Stop::default();
+        let stop = Shutdown::default();
         let flow = Search::new(
             self.parts(search::FLOW),
             &stores,
@@ -136,7 +139,11 @@ impl World {
     /// Starts a crawl at this seed.
     pub(crate) async fn begin(&self, seed: &str) -> CrawlId {
         let definition = Definition::of_seeds([seed]).checked().unwrap();
-        search::begin(&*self.records, &*self.records, &Asked::new(definition)).await.unwrap().crawl.id
+        search::start_crawl(&*self.records, &*self.records, &CrawlRequest::new(definition))
+            .await
+            .unwrap()
+            .crawl
+            .id
     }
 
     pub(crate) async fn look(&self, id: &CrawlId) -> Crawl {
@@ -156,11 +163,11 @@ impl World {
         self.broker.declare(&[queue.clone(), waiting_queue(&queue)]).await.unwrap();
         let settings = InventorySettings {
             request: Request { robots_max_wait: 15 * MINUTE, ..request() },
-            most_tries: 3,
-            most_source: 4 << 20,
+            max_attempts: 3,
+            max_source_bytes: 4 << 20,
             drain: Duration::from_secs(20),
         };
-        let stop = Stop::default();
+        let stop = Shutdown::default();
         let flow = Inventory::new(
             self.parts(inventory::FLOW),
             self.records.clone(),
@@ -184,7 +191,7 @@ impl World {
 
     /// Requests a URL. Returns whether the queue has room for it.
     pub(crate) async fn try_request(&self, url: &str) -> bool {
-        let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()]);
+        let guard = SsrfGuard::new(vec!["127.0.0.0/8".parse().unwrap()]);
         let now = self.clock.now();
         inventory::accept(&*self.broker, &url_inventory(), &guard, url, now).await.is_ok()
     }
@@ -227,7 +234,7 @@ fn rate_limiter(directory: &Path, clock: &Arc<ManualClock>) -> Arc<EmbeddedRateL
 /// Default request with a short timeout.
 fn request() -> Request {
     Request {
-        pace: rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(1)),
+        rate_limit: rate_limiter::RateLimits::one_at_a_time(Duration::from_secs(1)),
         limits: Limits { total: Duration::from_secs(20), ..Limits::default() },
         ..Request::new("http://localhost/".parse().unwrap())
     }

@@ -10,17 +10,17 @@ mod pending;
 mod write_behind;
 
 use crate::{
-    answers,
+    dto::{AcceptedUrl, UrlList},
     problem::Problem,
-    shape::{AcceptedUrl, UrlList},
+    service,
 };
 use axum::body::Bytes;
 use cache::Cache;
-use crawlway_broker::{Broker, QueueName};
+use crawlway_broker::{QueueBackend, QueueName};
 use crawlway_clock::Clock;
-use crawlway_fetch::Guard;
-use crawlway_flow::Stop;
-use crawlway_flows::inventory::NotAccepted;
+use crawlway_fetch::SsrfGuard;
+use crawlway_flow::Shutdown;
+use crawlway_flows::inventory::AcceptError;
 use crawlway_store::{
     StoreError, UrlRecords,
     inventory::{InventoryRecord, Metadata, RecordId, RecordQuery},
@@ -54,28 +54,28 @@ pub struct InventoryOptions {
     /// Queue of accepted URLs.
     pub queue: QueueName,
     /// SSRF guard for literal addresses.
-    pub guard: Guard,
+    pub guard: SsrfGuard,
     /// Time to live of finished records in the cache.
     pub cache_ttl: Duration,
     /// Size of the cache in bytes.
     pub cache_size: usize,
     /// Maximum number of pending URLs in memory, and of records to be written.
-    pub most_accepted: usize,
+    pub max_accepted: usize,
 }
 
 /// Service of the flow `inventory`. It exists before the broker and the store are connected, and reports which is missing.
 #[derive(Debug, Clone)]
-pub struct Inventory(Arc<Inner>);
+pub struct InventoryService(Arc<Inner>);
 
 type Load = Shared<BoxFuture<'static, Result<Option<Bytes>, StoreError>>>;
 
 #[derive(Debug)]
 struct Inner {
-    broker: Arc<dyn Broker>,
+    broker: Arc<dyn QueueBackend>,
     records: OnceLock<Arc<dyn UrlRecords>>,
     options: InventoryOptions,
     clock: Clock,
-    stop: Stop,
+    stop: Shutdown,
     publisher_ready: AtomicBool,
     pending: PendingUrls,
     writes: WriteBehind,
@@ -98,15 +98,20 @@ pub(crate) struct CurrentRecord {
     pub(crate) stale: bool,
 }
 
-impl Inventory {
+impl InventoryService {
     /// Service on this broker, which may not be connected yet. URLs are accepted from
-    /// [`queue_is_declared`](Self::queue_is_declared) on, and records read from [`read_from`](Self::read_from) on.
-    pub fn new(broker: Arc<dyn Broker>, options: InventoryOptions, clock: Clock, stop: Stop) -> Self {
+    /// [`start_accepting`](Self::start_accepting) on, and records read from [`set_records`](Self::set_records) on.
+    pub fn new(
+        broker: Arc<dyn QueueBackend>,
+        options: InventoryOptions,
+        clock: Clock,
+        stop: Shutdown,
+    ) -> Self {
         Self(Arc::new(Inner {
             broker,
             records: OnceLock::new(),
-            pending: PendingUrls::new(options.most_accepted),
-            writes: WriteBehind::new(options.most_accepted),
+            pending: PendingUrls::new(options.max_accepted),
+            writes: WriteBehind::new(options.max_accepted),
             cache: Cache::new(options.cache_ttl, options.cache_size),
             options,
             clock,
@@ -119,19 +124,19 @@ impl Inventory {
     }
 
     /// Starts to accept URLs.
-    pub fn queue_is_declared(&self) {
+    pub fn start_accepting(&self) {
         self.0.publisher_ready.store(true, Ordering::Release);
     }
 
     /// Sets the store of the records; later calls are ignored.
-    pub fn read_from(&self, records: Arc<dyn UrlRecords>) {
+    pub fn set_records(&self, records: Arc<dyn UrlRecords>) {
         let _ = self.0.records.set(records);
     }
 
     /// Problem of a URL with a literal address that the SSRF guard forbids. Names are checked when they are resolved.
     pub(crate) fn refused_address(&self, url: &str) -> Option<Problem> {
         match crawlway_flows::inventory::check(url, &self.0.options.guard) {
-            Err(error @ NotAccepted::Address { .. }) => Some(answers::refused_url(error)),
+            Err(error @ AcceptError::Address { .. }) => Some(service::refused_url(error)),
             _ => None,
         }
     }
@@ -146,13 +151,13 @@ impl Inventory {
         }
         // An invalid URL is rejected also without a broker.
         if !inner.publisher_ready.load(Ordering::Acquire) {
-            crawlway_flows::inventory::check(url, &inner.options.guard).map_err(answers::refused_url)?;
+            crawlway_flows::inventory::check(url, &inner.options.guard).map_err(service::refused_url)?;
             return Err(Problem::publisher_not_ready(format!(
                 "queue `{}` is not declared yet, since the broker is not connected; retry later",
                 inner.options.queue
             )));
         }
-        let accepted = answers::accept_url(
+        let accepted = service::accept_url(
             &*inner.broker,
             &inner.options.queue,
             &inner.options.guard,
@@ -215,7 +220,7 @@ impl Inventory {
         let records = self.0.records.get().ok_or_else(not_connected)?;
         let down = &self.0.down;
         let timeout = if down.load(Ordering::Relaxed) { FALLBACK_TIMEOUT } else { STORE_TIMEOUT };
-        match tokio::time::timeout(timeout, answers::url_list(&**records, wanted)).await {
+        match tokio::time::timeout(timeout, service::url_list(&**records, wanted)).await {
             Ok(list) => list,
             Err(_) => {
                 down.store(true, Ordering::Relaxed);
@@ -230,7 +235,7 @@ impl Inventory {
     }
 
     /// Broker of the queue.
-    pub(crate) fn broker(&self) -> &Arc<dyn Broker> {
+    pub(crate) fn broker(&self) -> &Arc<dyn QueueBackend> {
         &self.0.broker
     }
 

@@ -2,11 +2,11 @@
 
 use super::{default_limit, uncancelled};
 use crate::{
-    answers,
+    context::Shared,
+    dto::{DeadLetterCauseView, DeadLetterView, DeadList, Dropped, Replayed},
     extract::{JsonBody, PathParams, QueryParams},
-    parts::Shared,
     problem::{Problem, check_limit},
-    shape::{Cause, DeadList, Dropped, Letter, Replayed},
+    service,
 };
 use axum::{Json, extract::State};
 use crawlway_broker::{DeadLetterFilter, DeadLetterId, Timestamp};
@@ -26,16 +26,16 @@ struct ListQuery {
     queue: Option<String>,
     /// Cause of the failure.
     #[param(inline)]
-    cause: Option<Cause>,
+    cause: Option<DeadLetterCauseView>,
     /// Text in the reason, case-insensitive.
     reason: Option<String>,
     /// Text in the first or last error, case-insensitive.
     error: Option<String>,
     /// Message id.
     message_id: Option<String>,
-    /// Earliest time of death, such as `2026-11-15T09:30:00Z`, or an age such as `2h`.
+    /// Earliest time at which it became a dead letter, such as `2026-11-15T09:30:00Z`, or an age such as `2h`.
     since: Option<String>,
-    /// Exclusive latest time of death, or an age.
+    /// Exclusive latest time at which it became a dead letter, or an age.
     until: Option<String>,
     /// Maximum number per queue, 1 to 1000.
     #[serde(default = "default_limit")]
@@ -56,16 +56,16 @@ struct Selection {
     all: bool,
     /// Cause of the failure.
     #[param(inline)]
-    cause: Option<Cause>,
+    cause: Option<DeadLetterCauseView>,
     /// Text in the reason, case-insensitive.
     reason: Option<String>,
     /// Text in the first or last error, case-insensitive.
     error: Option<String>,
     /// Message id.
     message_id: Option<String>,
-    /// Earliest time of death, such as `2026-11-15T09:30:00Z`, or an age such as `2h`.
+    /// Earliest time at which it became a dead letter, such as `2026-11-15T09:30:00Z`, or an age such as `2h`.
     since: Option<String>,
-    /// Exclusive latest time of death, or an age.
+    /// Exclusive latest time at which it became a dead letter, or an age.
     until: Option<String>,
 }
 
@@ -128,9 +128,9 @@ async fn list(
         return Err(Problem::invalid("`after` is a cursor of one queue; give `queue` too").field("queue"));
     }
     let conditions = Selection { all: false, cause, reason, error, message_id, since, until };
-    let filter = conditions.into_filter(shared.parts.clock.now())?;
+    let filter = conditions.into_filter(shared.context.clock.now())?;
     let (queue, after) = (queue.as_deref(), after.as_deref());
-    Ok(Json(answers::dead_list(&*shared.parts.broker, queue, &filter, after, limit).await?))
+    Ok(Json(service::dead_letters(&*shared.context.queues, queue, &filter, after, limit).await?))
 }
 
 /// Get a dead letter with its headers and body
@@ -138,14 +138,14 @@ async fn list(
     ("queue" = String, Path, description = "Name of the queue"),
     ("id" = String, Path, description = "Id of the dead letter"),
 ), responses(
-    (status = OK, body = Letter),
+    (status = OK, body = DeadLetterView),
     (status = NOT_FOUND, description = "Unknown dead letter"),
 ))]
 async fn one(
     State(shared): State<Shared>,
     PathParams((queue, id)): PathParams<(String, String)>,
-) -> Result<Json<Letter>, Problem> {
-    Ok(Json(answers::letter(&*shared.parts.broker, &queue, &id).await?))
+) -> Result<Json<DeadLetterView>, Problem> {
+    Ok(Json(service::dead_letter(&*shared.context.queues, &queue, &id).await?))
 }
 
 /// Replay a dead letter: publish it to its queue again, with its attempts reset
@@ -173,7 +173,7 @@ async fn replay_some(
     PathParams(queue): PathParams<String>,
     JsonBody(selection): JsonBody<Selection>,
 ) -> Result<Json<Replayed>, Problem> {
-    let filter = selection.into_explicit_filter(shared.parts.clock.now())?;
+    let filter = selection.into_explicit_filter(shared.context.clock.now())?;
     Ok(Json(replay(shared, queue, filter).await?))
 }
 
@@ -201,22 +201,22 @@ async fn drop_some(
     PathParams(queue): PathParams<String>,
     QueryParams(selection): QueryParams<Selection>,
 ) -> Result<Json<Dropped>, Problem> {
-    let filter = selection.into_explicit_filter(shared.parts.clock.now())?;
+    let filter = selection.into_explicit_filter(shared.context.clock.now())?;
     Ok(Json(drop_dead(shared, queue, filter).await?))
 }
 
 async fn drop_dead(shared: Shared, queue: String, filter: DeadLetterFilter) -> Result<Dropped, Problem> {
-    let removal = async move { answers::drop_dead(&*shared.parts.broker, &queue, &filter).await };
+    let removal = async move { service::remove_dead_letters(&*shared.context.queues, &queue, &filter).await };
     uncancelled(removal, "the removal was interrupted; check the remaining dead letters").await
 }
 
 async fn replay(shared: Shared, queue: String, filter: DeadLetterFilter) -> Result<Replayed, Problem> {
     let replay = async move {
-        let parts = &shared.parts;
-        let trails = Some(&*parts.trails);
+        let context = &shared.context;
+        let trails = Some(&*context.trails);
         let replayed =
-            answers::replay(&*parts.broker, trails, &parts.clock, &parts.worker, &queue, &filter).await;
-        (parts.wake)();
+            service::replay(&*context.queues, trails, &context.clock, &context.worker, &queue, &filter).await;
+        (context.wake)();
         replayed
     };
     uncancelled(replay, "the replay was interrupted; check the remaining dead letters").await

@@ -8,12 +8,12 @@ mod trails;
 
 use crate::{
     auth::{self, Authentication, Token},
+    context::{GatewayContext, Shared},
     health,
     metrics::{self, RequestMeter, Telemetry},
     middleware::{self, Tracking},
     openapi,
     origin::{self, AllowedHosts},
-    parts::{Parts, Shared},
     problem::{Problem, excerpt},
     readiness::Readiness,
 };
@@ -28,7 +28,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// Options of a router: authentication and limits of requests.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct RouterOptions {
     /// Admin token; `None` for no authentication.
     pub token: Option<Token>,
     /// Allowed values of the header `Host`.
@@ -36,24 +36,24 @@ pub struct Options {
     /// Maximum size of a request body in bytes.
     pub max_body: usize,
     /// Timeout of a request.
-    pub time_limit: Duration,
+    pub request_timeout: Duration,
 }
 
-impl Default for Options {
+impl Default for RouterOptions {
     /// No token, loopback names, bodies up to 1 MiB, 30 s.
     fn default() -> Self {
         Self {
             token: None,
             hosts: AllowedHosts::default(),
             max_body: 1 << 20,
-            time_limit: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(30),
         }
     }
 }
 
-/// Router of the full gateway, for [`Listening::serve`](crate::Listening::serve).
-pub fn router(parts: Parts, options: Options) -> Router {
-    let shared = Shared::new(parts);
+/// Router of the full gateway, for [`Listener::serve`](crate::Listener::serve).
+pub fn router(context: GatewayContext, options: RouterOptions) -> Router {
+    let shared = Shared::new(context);
     tokio::spawn(sample_crawl_rates(shared.clone()));
     tokio::spawn(search::resume_sitemaps(shared.clone()));
     let (router, document) = documented();
@@ -63,16 +63,16 @@ pub fn router(parts: Parts, options: Options) -> Router {
 }
 
 /// Router with health and metrics alone, for a worker without a gateway.
-pub fn health_router(parts: &Parts, options: Options) -> Router {
-    telemetry_router(Telemetry::of_parts(parts), options)
+pub fn health_router(context: &GatewayContext, options: RouterOptions) -> Router {
+    telemetry_router(Telemetry::of_gateway(context), options)
 }
 
 /// Router with health and metrics alone, while the worker starts.
-pub fn starting_health_router(readiness: Readiness, options: Options) -> Router {
+pub fn starting_health_router(readiness: Readiness, options: RouterOptions) -> Router {
     telemetry_router(Telemetry::starting(readiness), options)
 }
 
-fn telemetry_router(telemetry: Telemetry, options: Options) -> Router {
+fn telemetry_router(telemetry: Telemetry, options: RouterOptions) -> Router {
     let (router, _) = health_routes::<Telemetry>().split_for_parts();
     let router = router.fallback(only_telemetry).method_not_allowed_fallback(method_not_allowed);
     with_middleware(router, telemetry.requests().clone(), telemetry, options)
@@ -83,10 +83,10 @@ pub(crate) fn with_middleware<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     requests: Arc<RequestMeter>,
     state: S,
-    options: Options,
+    options: RouterOptions,
 ) -> Router {
-    let tracking = Tracking { requests, timeout: options.time_limit };
-    let authentication = Authentication::new(options.token, options.time_limit);
+    let tracking = Tracking { requests, timeout: options.request_timeout };
+    let authentication = Authentication::new(options.token, options.request_timeout);
     router
         .with_state(state)
         .layer(DefaultBodyLimit::max(options.max_body))
@@ -155,13 +155,13 @@ fn default_limit() -> usize {
 
 /// Samples the running crawls every second, so that the first request for a crawl has a rate.
 async fn sample_crawl_rates(shared: Shared) {
-    let stop = shared.parts.stop.clone();
+    let stop = shared.context.stop.clone();
     loop {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
             _ = stop.requested() => return,
         }
         // Requests report an outage of the store.
-        let _ = shared.rates.sample(&*shared.parts.frontier).await;
+        let _ = shared.rates.sample(&*shared.context.frontier).await;
     }
 }

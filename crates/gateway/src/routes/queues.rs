@@ -2,11 +2,11 @@
 
 use super::uncancelled;
 use crate::{
-    answers,
+    context::Shared,
+    dto::{Paused, Purged, Queue, QueueList},
     extract::PathParams,
-    parts::Shared,
     problem::Problem,
-    shape::{Paused, Purged, Queue, QueueList},
+    service,
 };
 use axum::{Json, extract::State};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 /// List queues with their depth; the frontier is one of them
 #[utoipa::path(get, path = "/api/queues", operation_id = "listQueues", tag = "queues", responses((status = OK, body = QueueList)))]
 async fn list(State(shared): State<Shared>) -> Result<Json<QueueList>, Problem> {
-    Ok(Json(answers::queues(&*shared.parts.broker).await?))
+    Ok(Json(service::queues(&*shared.context.queues).await?))
 }
 
 /// Get the depth and spec of a queue
@@ -36,7 +36,7 @@ async fn one(
     State(shared): State<Shared>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Queue>, Problem> {
-    Ok(Json(answers::queue(&*shared.parts.broker, &queue).await?))
+    Ok(Json(service::queue(&*shared.context.queues, &queue).await?))
 }
 
 /// Pause deliveries of a queue, also across restarts; publishing continues
@@ -50,7 +50,7 @@ async fn pause(
     State(shared): State<Shared>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Paused>, Problem> {
-    Ok(Json(answers::set_paused(&*shared.parts.broker, &queue, true).await?))
+    Ok(Json(service::set_paused(&*shared.context.queues, &queue, true).await?))
 }
 
 /// Resume deliveries of a queue
@@ -64,7 +64,7 @@ async fn resume(
     State(shared): State<Shared>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Paused>, Problem> {
-    Ok(Json(answers::set_paused(&*shared.parts.broker, &queue, false).await?))
+    Ok(Json(service::set_paused(&*shared.context.queues, &queue, false).await?))
 }
 
 /// Purge pending messages of a queue, ready or delayed; dead letters stay
@@ -78,6 +78,6 @@ async fn purge(
     State(shared): State<Shared>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Purged>, Problem> {
-    let purge = async move { answers::purge(&*shared.parts.broker, &queue).await };
+    let purge = async move { service::purge(&*shared.context.queues, &queue).await };
     Ok(Json(uncancelled(purge, "the purge was interrupted; check the depth of the queue").await?))
 }

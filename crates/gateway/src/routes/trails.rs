@@ -1,11 +1,11 @@
 //! `/api/trails`: event history of an item, by id or URL.
 
 use crate::{
-    answers,
+    context::Shared,
+    dto::Trails,
     extract::QueryParams,
-    parts::Shared,
     problem::{Problem, excerpt},
-    shape::Trails,
+    service,
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;
@@ -35,10 +35,10 @@ async fn trail(
     State(shared): State<Shared>,
     QueryParams(query): QueryParams<TrailQuery>,
 ) -> Result<Json<Trails>, Problem> {
-    let (trails, frontier) = (&*shared.parts.trails, &*shared.parts.frontier);
+    let (trails, frontier) = (&*shared.context.trails, &*shared.context.frontier);
     let (subject, found) = match (query.item, query.url) {
-        (Some(item), None) => (item.clone(), answers::trails_of_item(trails, frontier, &item).await?),
-        (None, Some(url)) => (url.clone(), answers::trails_of_url(trails, frontier, &url).await?),
+        (Some(item), None) => (item.clone(), service::trails_of_item(trails, frontier, &item).await?),
+        (None, Some(url)) => (url.clone(), service::trails_of_url(trails, frontier, &url).await?),
         _ => return Err(Problem::invalid("give either `item` or `url`").field("item")),
     };
     if found.items.is_empty() && found.frontier.is_empty() {

@@ -10,7 +10,7 @@ pub(crate) use response_budget::StaticBody;
 use crate::{health, middleware, problem::Problem};
 use axum::{Router, extract::ConnectInfo, response::Response};
 use connection_slots::{ConnectionSlots, HealthConnections};
-use crawlway_flow::Stop;
+use crawlway_flow::Shutdown;
 use http::{HeaderValue, Request, header};
 use hyper::{
     body::{Body, Incoming},
@@ -50,22 +50,22 @@ const HEALTH_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Access control of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
+pub struct AccessControl {
     /// Setting of the address, for error messages.
     pub setting: &'static str,
     /// Whether a token is required.
     pub token: bool,
     /// Whether unauthenticated access from the network is allowed.
-    pub open_to_all: bool,
+    pub allow_unauthenticated: bool,
 }
 
-impl Access {
+impl AccessControl {
     /// Refuses an address other than loopback without a token, unless that is allowed.
     pub fn check(self, address: SocketAddr) -> Result<(), BindError> {
-        if address.ip().to_canonical().is_loopback() || self.token || self.open_to_all {
+        if address.ip().to_canonical().is_loopback() || self.token || self.allow_unauthenticated {
             return Ok(());
         }
-        Err(BindError::Unprotected { setting: self.setting, address })
+        Err(BindError::Unauthenticated { setting: self.setting, address })
     }
 }
 
@@ -77,7 +77,7 @@ pub enum BindError {
         "`{setting}` is {address}, which is reachable from the network, and no token is set; set `gateway.token`, or \
          listen on 127.0.0.1 (`gateway.allow_unauthenticated = true` allows unauthenticated access)"
     )]
-    Unprotected {
+    Unauthenticated {
         /// Setting of the address.
         setting: &'static str,
         /// Address.
@@ -97,7 +97,7 @@ pub enum BindError {
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Maximum number of connections.
     pub connections: usize,
     /// Maximum number of connections per IPv4 address or IPv6 /64 network.
@@ -117,7 +117,7 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     /// 512 connections, 256 per address, 128 for health checks, headers of 32 KiB within 15 s, 10 s per write, 64 MiB of unread
     /// responses, 10 s to shut down.
     fn default() -> Self {
@@ -136,13 +136,13 @@ impl Default for Limits {
 
 /// Bound listener.
 #[derive(Debug)]
-pub struct Listening {
+pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 /// Binds a listener, if the access control allows the address.
-pub async fn bind(address: SocketAddr, access: Access) -> Result<Listening, BindError> {
+pub async fn bind(address: SocketAddr, access: AccessControl) -> Result<Listener, BindError> {
     access.check(address)?;
     if !address.ip().to_canonical().is_loopback() && !access.token {
         tracing::warn!(%address, setting = access.setting, "gateway is reachable from the network without authentication");
@@ -150,17 +150,17 @@ pub async fn bind(address: SocketAddr, access: Access) -> Result<Listening, Bind
     let failed = |error| BindError::Io { setting: access.setting, address, error };
     let listener = listener(address).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Listening { listener, address })
+    Ok(Listener { listener, address })
 }
 
-impl Listening {
+impl Listener {
     /// Local address, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Serves until the stop is requested, then drains requests in flight up to a timeout.
-    pub async fn serve(self, router: Router, limits: Limits, stop: Stop) {
+    pub async fn serve(self, router: Router, limits: ConnectionLimits, stop: Shutdown) {
         let graceful = GracefulShutdown::new();
         let slots = ConnectionSlots::new(limits.connections, limits.per_peer);
         let response_budget = ResponseBudget::new(limits.max_unread_bytes);
@@ -240,7 +240,7 @@ impl Client {
 fn connection(
     stream: TcpStream,
     client: Client,
-    limits: Limits,
+    limits: ConnectionLimits,
 ) -> impl GracefulConnection<Error = hyper::Error> + Send {
     // Responses are written in one piece, so Nagle's algorithm gains nothing.
     let _ = stream.set_nodelay(true);

@@ -2,7 +2,7 @@
 
 use crate::harness::{TestGateway, request};
 use axum::body::Body;
-use crawlway_gateway::{Access, AllowedHosts, BindError, Options, Token, bind};
+use crawlway_gateway::{AccessControl, AllowedHosts, BindError, RouterOptions, Token, bind};
 use http::{Method, header};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const TOKEN: &str = "a-token-of-the-test";
 
 async fn with_token() -> TestGateway {
-    TestGateway::with(Options { token: Token::new(TOKEN), ..Options::default() }).await
+    TestGateway::with(RouterOptions { token: Token::new(TOKEN), ..RouterOptions::default() }).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +92,7 @@ async fn responses_to_wrong_tokens_are_delayed_and_to_the_right_one_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_hosts_are_rejected_on_all_routes() {
     let hosts = AllowedHosts::new(&["crawl.example.org"], None);
-    let gateway = TestGateway::with(Options { hosts, ..Options::default() }).await;
+    let gateway = TestGateway::with(RouterOptions { hosts, ..RouterOptions::default() }).await;
     let under = async |host: Option<&str>, path: &str| {
         let mut request = http::Request::builder().uri(path);
         if let Some(host) = host {
@@ -115,7 +115,7 @@ async fn other_hosts_are_rejected_on_all_routes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cross_site_requests_cannot_make_changes() {
     let hosts = AllowedHosts::new(&["crawl.example.org"], None);
-    let gateway = TestGateway::with(Options { hosts, ..Options::default() }).await;
+    let gateway = TestGateway::with(RouterOptions { hosts, ..RouterOptions::default() }).await;
     let from = async |method: Method, path: &str, name: &str, value: &str| {
         let request = request(method, path).header(name, value);
         gateway.send(request.body(Body::empty()).unwrap()).await
@@ -151,10 +151,14 @@ async fn cross_site_requests_cannot_make_changes() {
 
 #[tokio::test]
 async fn the_network_needs_a_token_unless_unauthenticated_access_is_allowed() {
-    let open = |token, open_to_all| Access { setting: "gateway.listen", token, open_to_all };
+    let open = |token, allow_unauthenticated| AccessControl {
+        setting: "gateway.listen",
+        token,
+        allow_unauthenticated,
+    };
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let refused = bind(address.parse().unwrap(), open(false, false)).await.unwrap_err();
-        assert!(matches!(refused, BindError::Unprotected { .. }), "{address}: {refused}");
+        assert!(matches!(refused, BindError::Unauthenticated { .. }), "{address}: {refused}");
         assert!(refused.to_string().contains("gateway.token"), "{refused}");
     }
     for access in [open(true, false), open(false, true)] {

@@ -195,7 +195,7 @@ async fn a_running_crawl_has_a_rate_and_an_eta() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sitemaps_are_read_after_the_response() {
     let gateway = TestGateway::crawling(Plan::demo().naming(Naming::Addresses)).await;
-    let start = gateway.server.as_ref().unwrap().web().truth().start.clone();
+    let start = gateway.server.as_ref().unwrap().web().ground_truth().start.clone();
     let body = json!({ "seeds": start, "max_depth": 0, "sitemaps": true });
     let id = gateway.post("/api/crawls", body).await.ok(202)["name"].as_str().unwrap().to_owned();
     for _ in 0..1000 {

@@ -1,19 +1,21 @@
 //! Test gateway on embedded backends in a temporary directory, with or without stages that crawl a small web.
 
 use axum::{Router, body::Body, extract::ConnectInfo};
-use crawlway_broker::{Broker, MaxLength, QueueName, QueueSpec};
+use crawlway_broker::{MaxLength, QueueBackend, QueueName, QueueSpec};
 use crawlway_broker_embedded::EmbeddedBroker;
 use crawlway_clock::Clock;
 use crawlway_content::UrlOptions;
 use crawlway_demo_web::{Plan, Server, Web};
-use crawlway_fetch::{Fetcher, Guard, Request, Setup};
-use crawlway_flow::{Ran, Stop};
+use crawlway_fetch::{Fetcher, FetcherConfig, Request, SsrfGuard};
+use crawlway_flow::{FlowExit, Shutdown};
 use crawlway_flows::inventory::url_inventory;
 use crawlway_flows::search::{
-    CrawlOptions, FLOW, PagesInto, Search, SearchSettings, Stages, Stores, Traps, WithFrontier, crawler_queue,
+    CrawlOptions, FLOW, PageSink, QueuesWithFrontier, Search, SearchSettings, Stages, Stores, Traps,
+    crawler_queue,
 };
 use crawlway_gateway::{
-    CrawlDefaults, Inventory, InventoryOptions, Need, Options, Parts, Probe, Readiness, StageMeter, router,
+    CrawlDefaults, DependencySpec, GatewayContext, InventoryOptions, InventoryService, Probe, Readiness,
+    RouterOptions, StageMeter, router,
 };
 use crawlway_search_index::TantivyIndex;
 use crawlway_store::{FrontierPolicy, PageIndex, RateLimiter, rate_limiter::RateLimits};
@@ -31,13 +33,13 @@ use tower::ServiceExt;
 pub(crate) const MAX_PENDING_URLS: u64 = 3;
 
 pub(crate) struct TestGateway {
-    pub(crate) parts: Parts,
+    pub(crate) context: GatewayContext,
     pub(crate) router: Router,
-    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) broker: Arc<dyn QueueBackend>,
     pub(crate) records: SqlStore,
     pub(crate) index: Arc<TantivyIndex>,
     pub(crate) server: Option<Server>,
-    running: Option<JoinHandle<Ran>>,
+    running: Option<JoinHandle<FlowExit>>,
     _home: TempDir,
 }
 
@@ -93,23 +95,23 @@ impl TestResponse {
 impl TestGateway {
     /// Gateway without stages: messages stay in their queues.
     pub(crate) async fn idle() -> Self {
-        Self::new(None, Stages { crawl: false, index: false }, Options::default()).await
+        Self::new(None, Stages { crawl: false, index: false }, RouterOptions::default()).await
     }
 
     /// Gateway with these options, without stages.
-    pub(crate) async fn with(options: Options) -> Self {
+    pub(crate) async fn with(options: RouterOptions) -> Self {
         Self::new(None, Stages { crawl: false, index: false }, options).await
     }
 
     /// Gateway that crawls and indexes this web.
     pub(crate) async fn crawling(plan: Plan) -> Self {
         let server = Web::builder(plan).serve().await.unwrap();
-        Self::new(Some(server), Stages { crawl: true, index: true }, Options::default()).await
+        Self::new(Some(server), Stages { crawl: true, index: true }, RouterOptions::default()).await
     }
 
-    async fn new(server: Option<Server>, stages: Stages, options: Options) -> Self {
+    async fn new(server: Option<Server>, stages: Stages, options: RouterOptions) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let broker: Arc<dyn Broker> =
+        let broker: Arc<dyn QueueBackend> =
             Arc::new(EmbeddedBroker::open(&home.path().join("queue"), Default::default()).unwrap());
         let policy = FrontierPolicy { max_attempts: 1, ..FrontierPolicy::default() };
         let place = Database::Sqlite(home.path().join("records.db"));
@@ -117,13 +119,13 @@ impl TestGateway {
         let index = Arc::new(TantivyIndex::open(home.path().join("index"), Default::default()).unwrap());
         let rate_limiter = EmbeddedRateLimiter::open(RateLimiterOptions::default()).unwrap();
         let rate_limiter = Arc::new(rate_limiter);
-        let mut setup = Setup::new(rate_limiter.clone());
+        let mut setup = FetcherConfig::new(rate_limiter.clone());
         if let Some(server) = &server {
-            setup.guard = allowed(server);
+            setup.ssrf_guard = allowed(server);
         }
         let fetcher = Arc::new(Fetcher::new(setup).unwrap());
         let request = Request {
-            pace: RateLimits { concurrency: 4, min_delay: Duration::ZERO },
+            rate_limit: RateLimits { concurrency: 4, min_delay: Duration::ZERO },
             ..Request::new("http://localhost/".parse().unwrap())
         };
         let queue = QueueSpec::new(crawler_queue()).prefetch(400);
@@ -132,59 +134,60 @@ impl TestGateway {
         let stores = Stores {
             frontier: shared.clone(),
             seen: shared.clone(),
-            pages: Some(PagesInto::Index(index.clone() as _)),
+            pages: Some(PageSink::Index(index.clone() as _)),
         };
         let settings = SearchSettings {
-            fetch_at_once: 8,
+            fetch_concurrency: 8,
             crawl: CrawlOptions {
                 request: request.clone(),
-                claim: Duration::from_secs(60),
-                host_retry: Duration::from_millis(20),
-                longest_retry: Duration::from_millis(40),
+                claim_lease: Duration::from_secs(60),
+                host_retry_delay: Duration::from_millis(20),
+                max_host_retry_delay: Duration::from_millis(40),
                 publish_noindex: false,
                 links: UrlOptions::default(),
             },
-            first_retry: Duration::from_millis(20),
-            last_retry: Duration::from_millis(40),
+            retry_delay: Duration::from_millis(20),
+            max_retry_delay: Duration::from_millis(40),
             index_batch: 100,
             index_linger: Duration::from_millis(20),
-            largest_message: 1 << 20,
-            most_waiting: 10_000,
+            max_message_bytes: 1 << 20,
+            max_pending_pages: 10_000,
             drain: Duration::from_secs(5),
         };
-        let stop = Stop::default();
-        let flow_parts = crawlway_flow::Parts {
+        let stop = Shutdown::default();
+        let flow_parts = crawlway_flow::FlowServices {
             flow: FLOW,
             broker: broker.clone(),
+            queues: broker.clone(),
             trails: shared.clone(),
             clock: Clock::System,
             worker: "test".into(),
-            exclusive: crawlway_flow::Exclusive::default(),
+            solo_lock: crawlway_flow::SoloLock::default(),
         };
         let search =
             Search::new(flow_parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());
-        let meters = search.flow().meters();
+        let meters = search.flow().metrics();
         let wake = Arc::new(search.wake());
         let running = server.is_some().then(|| tokio::spawn(search.run()));
         let urls = QueueSpec::new(url_inventory()).prefetch(1).max_length(MaxLength::Exact(MAX_PENDING_URLS));
         broker.declare(std::slice::from_ref(&urls)).await.unwrap();
-        let inventory = Inventory::new(
+        let inventory = InventoryService::new(
             broker.clone(),
             InventoryOptions {
                 queue: urls.name.clone(),
                 guard: server.as_ref().map(allowed).unwrap_or_default(),
                 cache_ttl: Duration::from_secs(3600),
                 cache_size: 1 << 20,
-                most_accepted: 100,
+                max_accepted: 100,
             },
             Clock::System,
             stop.clone(),
         );
-        inventory.queue_is_declared();
-        inventory.read_from(shared.clone());
+        inventory.start_accepting();
+        inventory.set_records(shared.clone());
         let readiness = readiness(&broker, &records, &rate_limiter, &index, &stop);
-        let parts = Parts {
-            broker: Arc::new(WithFrontier::new(broker.clone(), shared.clone())),
+        let context = GatewayContext {
+            queues: Arc::new(QueuesWithFrontier::new(broker.clone(), shared.clone())),
             frontier: shared.clone(),
             seen: shared.clone(),
             rate_limiter,
@@ -208,8 +211,8 @@ impl TestGateway {
             stop,
         };
         readiness.started(|| None);
-        let router = router(parts.clone(), options);
-        Self { parts, router, broker, records, index, server, running, _home: home }
+        let router = router(context.clone(), options);
+        Self { context, router, broker, records, index, server, running, _home: home }
     }
 
     pub(crate) async fn send(&self, request: http::Request<Body>) -> TestResponse {
@@ -253,7 +256,7 @@ impl TestGateway {
     pub(crate) async fn crawl_everything(&self) -> String {
         let web = self.server.as_ref().unwrap().web();
         let hosts: Vec<&str> = web.hosts().collect();
-        let body = serde_json::json!({ "seeds": web.truth().start, "hosts": hosts });
+        let body = serde_json::json!({ "seeds": web.ground_truth().start, "hosts": hosts });
         let id = self.post("/api/crawls", body).await.ok(202)["name"].as_str().unwrap().to_owned();
         self.finished(&id).await;
         id
@@ -274,16 +277,16 @@ impl TestGateway {
 
     /// Stops a listener of this gateway, then the gateway.
     pub(crate) async fn shut_down_listener(self, serving: JoinHandle<()>) {
-        self.parts.stop.request();
+        self.context.stop.request();
         serving.await.unwrap();
         self.shut_down().await;
     }
 
     /// Stops the stages and closes the backends.
     pub(crate) async fn shut_down(self) {
-        self.parts.stop.request();
+        self.context.stop.request();
         if let Some(running) = self.running {
-            assert_eq!(running.await.unwrap(), Ran::ToTheEnd);
+            assert_eq!(running.await.unwrap(), FlowExit::Graceful);
         }
         self.broker.close().await.unwrap();
         self.index.close().await.unwrap();
@@ -301,20 +304,20 @@ pub(crate) fn queue(name: &str) -> QueueName {
 }
 
 /// SSRF guard that allows this server.
-fn allowed(server: &Server) -> Guard {
-    Guard::new(vec![format!("127.0.0.0/8:{}", server.web().port()).parse().unwrap()])
+fn allowed(server: &Server) -> SsrfGuard {
+    SsrfGuard::new(vec![format!("127.0.0.0/8:{}", server.web().port()).parse().unwrap()])
 }
 
 /// Readiness with all dependencies opened on embedded backends.
 fn readiness(
-    broker: &Arc<dyn Broker>,
+    broker: &Arc<dyn QueueBackend>,
     records: &SqlStore,
     rate_limiter: &Arc<EmbeddedRateLimiter>,
     index: &Arc<TantivyIndex>,
-    stop: &Stop,
+    stop: &Shutdown,
 ) -> Readiness {
-    let names = ["broker", "records", "seen", "gate", "inventory", "index"];
-    let needs = names.map(|name| Need { name, backend: "embedded" });
+    let names = ["broker", "records", "seen", "rate_limiter", "inventory", "index"];
+    let needs = names.map(|name| DependencySpec { name, backend: "embedded" });
     let readiness = Readiness::starting(needs, stop.clone());
     readiness.opened("broker", Probe::broker(broker.clone()));
     for name in ["records", "seen", "inventory"] {
@@ -327,7 +330,7 @@ fn readiness(
     }
     let (rate_limiter, index) = (rate_limiter.clone(), index.clone());
     readiness.opened(
-        "gate",
+        "rate_limiter",
         Probe::new(move || {
             let rate_limiter = rate_limiter.clone();
             async move { rate_limiter.tracked_groups().await }

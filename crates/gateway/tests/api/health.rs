@@ -3,8 +3,8 @@
 use crate::harness::{TestGateway, request};
 use axum::{body::Body, extract::ConnectInfo};
 use crawlway_demo_web::Plan;
-use crawlway_flow::Stop;
-use crawlway_gateway::{Need, Options, Probe, Readiness, Token, starting_health_router};
+use crawlway_flow::Shutdown;
+use crawlway_gateway::{DependencySpec, Probe, Readiness, RouterOptions, Token, starting_health_router};
 use crawlway_store::PageIndex;
 use http::{Method, header};
 use http_body_util::BodyExt;
@@ -35,7 +35,10 @@ async fn readiness_names_the_dependency_that_failed() {
     let ready = gateway.get("/health/ready").await.ok(200);
     assert_eq!(ready["ready"], true);
     let names: Vec<String> = reasons(&ready).into_iter().map(|(name, ..)| name).collect();
-    assert_eq!(names, ["broker", "records", "seen", "gate", "inventory", "index", "stages", "process"]);
+    assert_eq!(
+        names,
+        ["broker", "records", "seen", "rate_limiter", "inventory", "index", "stages", "process"]
+    );
     assert_eq!(ready["dependencies"][0]["backend"], "embedded");
 
     // A result may be a second old.
@@ -57,7 +60,7 @@ async fn readiness_names_the_dependency_that_failed() {
     becomes_unready("seen").await;
     gateway.broker.close().await.unwrap();
     becomes_unready("broker").await;
-    gateway.parts.stop.request();
+    gateway.context.stop.request();
     becomes_unready("process").await;
     assert_eq!(gateway.get("/health/live").await.status, 200);
     // Requests that need a failed dependency get a 503 with `Retry-After`.
@@ -95,7 +98,8 @@ async fn reasons_are_hidden_from_untrusted_clients() {
     }
 
     let token = "a-token-of-the-test";
-    let protected = TestGateway::with(Options { token: Token::new(token), ..Options::default() }).await;
+    let protected =
+        TestGateway::with(RouterOptions { token: Token::new(token), ..RouterOptions::default() }).await;
     protected.records.close().await;
     assert!(!shows_reasons(&protected, here, None).await, "local client without the token");
     let wrong = ("authorization", "Bearer another-token-entirely");
@@ -106,10 +110,12 @@ async fn reasons_are_hidden_from_untrusted_clients() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dependency_is_probed_once_a_second_and_a_probe_times_out() {
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let probes = Arc::new(AtomicUsize::new(0));
-    let dependencies =
-        [Need { name: "records", backend: "postgresql" }, Need { name: "seen", backend: "redis" }];
+    let dependencies = [
+        DependencySpec { name: "records", backend: "postgresql" },
+        DependencySpec { name: "seen", backend: "redis" },
+    ];
     let readiness = Readiness::starting(dependencies, stop);
     let count = probes.clone();
     readiness.opened(
@@ -121,7 +127,7 @@ async fn a_dependency_is_probed_once_a_second_and_a_probe_times_out() {
     );
     readiness.opened("seen", Probe::new(std::future::pending::<Result<(), String>>));
     readiness.started(|| None);
-    let router = starting_health_router(readiness, Options::default());
+    let router = starting_health_router(readiness, RouterOptions::default());
     let started = Instant::now();
     let answers = futures::future::join_all((0..200).map(|_| async {
         let mut request = request(Method::GET, "/health/ready").body(Body::empty()).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::harness::{TestGateway, request};
 use axum::body::Body;
-use crawlway_gateway::{Access, Limits, Options, bind};
+use crawlway_gateway::{AccessControl, ConnectionLimits, RouterOptions, bind};
 use http::{Method, header};
 use std::{net::SocketAddr, time::Duration};
 use tokio::{
@@ -35,7 +35,7 @@ async fn a_body_beyond_the_limit_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_content_length_beyond_the_limit_is_refused_before_the_body_is_sent() {
     let gateway = TestGateway::idle().await;
-    let (address, serving) = listen(&gateway, Limits::default()).await;
+    let (address, serving) = listen(&gateway, ConnectionLimits::default()).await;
     let head = format!(
         "POST /api/crawls HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         8 << 20
@@ -65,11 +65,11 @@ async fn a_safe_request_id_of_the_client_is_used() {
 }
 
 /// Serves the gateway on a real listener.
-pub(crate) async fn listen(gateway: &TestGateway, limits: Limits) -> (SocketAddr, JoinHandle<()>) {
-    let access = Access { setting: "gateway.listen", token: false, open_to_all: false };
+pub(crate) async fn listen(gateway: &TestGateway, limits: ConnectionLimits) -> (SocketAddr, JoinHandle<()>) {
+    let access = AccessControl { setting: "gateway.listen", token: false, allow_unauthenticated: false };
     let listening = bind("127.0.0.1:0".parse().unwrap(), access).await.unwrap();
     let address = listening.address();
-    (address, tokio::spawn(listening.serve(gateway.router.clone(), limits, gateway.parts.stop.clone())))
+    (address, tokio::spawn(listening.serve(gateway.router.clone(), limits, gateway.context.stop.clone())))
 }
 
 /// Sends a text and reads until the gateway closes the connection.
@@ -86,7 +86,7 @@ pub(crate) async fn exchange(address: SocketAddr, text: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_connection_is_served_and_an_idle_one_does_not_delay_shutdown() {
     let gateway = TestGateway::idle().await;
-    let (address, serving) = listen(&gateway, Limits::default()).await;
+    let (address, serving) = listen(&gateway, ConnectionLimits::default()).await;
     let answer = exchange(
         address,
         &format!("GET /health/live HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"),
@@ -94,7 +94,7 @@ async fn a_real_connection_is_served_and_an_idle_one_does_not_delay_shutdown() {
     .await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("{\"live\":true}"), "{answer}");
     let idle = TcpStream::connect(address).await.unwrap();
-    gateway.parts.stop.request();
+    gateway.context.stop.request();
     tokio::time::timeout(Duration::from_secs(5), serving).await.unwrap().unwrap();
     drop(idle);
     assert!(TcpStream::connect(address).await.is_err());
@@ -104,7 +104,7 @@ async fn a_real_connection_is_served_and_an_idle_one_does_not_delay_shutdown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_closes_connections_after_the_drain_timeout() {
     let gateway = TestGateway::idle().await;
-    let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
+    let limits = ConnectionLimits { drain: Duration::from_millis(200), ..ConnectionLimits::default() };
     let (address, serving) = listen(&gateway, limits).await;
     let mut slow = TcpStream::connect(address).await.unwrap();
     let head = format!(
@@ -112,7 +112,7 @@ async fn shutdown_closes_connections_after_the_drain_timeout() {
     );
     slow.write_all(head.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    gateway.parts.stop.request();
+    gateway.context.stop.request();
     tokio::time::timeout(Duration::from_secs(5), serving).await.unwrap().unwrap();
     gateway.shut_down().await;
 }
@@ -120,7 +120,8 @@ async fn shutdown_closes_connections_after_the_drain_timeout() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_or_large_header_closes_the_connection() {
     let gateway = TestGateway::idle().await;
-    let limits = Limits { header_timeout: Duration::from_millis(200), ..Limits::default() };
+    let limits =
+        ConnectionLimits { header_timeout: Duration::from_millis(200), ..ConnectionLimits::default() };
     let (address, serving) = listen(&gateway, limits).await;
     exchange(address, "GET /health/live HTTP/1.1\r\nhost: loc").await;
     let large =
@@ -132,8 +133,11 @@ async fn a_slow_or_large_header_closes_the_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_times_out_is_a_problem() {
-    let gateway =
-        TestGateway::with(Options { time_limit: Duration::from_millis(100), ..Options::default() }).await;
+    let gateway = TestGateway::with(RouterOptions {
+        request_timeout: Duration::from_millis(100),
+        ..RouterOptions::default()
+    })
+    .await;
     // The body never ends.
     let never = Body::from_stream(futures::stream::pending::<Result<axum::body::Bytes, std::io::Error>>());
     let request = request(Method::POST, "/api/crawls").header(header::CONTENT_TYPE, "application/json");

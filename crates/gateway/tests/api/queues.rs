@@ -29,7 +29,7 @@ async fn queues_are_listed_paused_resumed_and_purged() {
         shown,
         json!({ "name": "crawler_queue", "ready": 2, "in_flight": 0, "delayed": 0, "dead": 0, "oldest_age_ms": 0,
             "published_per_s": 0, "settled_per_s": 0, "exact": true, "paused": false, "prefetch": 400, "lease_ms": 60_000, "max_attempts": 5,
-            "max_length": null, "groups": false, "bindings": [] })
+            "max_length": null, "ordering": "none", "bindings": [] })
     );
     for (what, paused) in [("pause", true), ("pause", true), ("resume", false), ("resume", false)] {
         let answer = gateway.post_empty(&format!("/api/queues/crawler_queue/{what}")).await.ok(200);

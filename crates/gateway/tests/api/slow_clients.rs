@@ -5,8 +5,8 @@ use crate::{
     limits::{exchange, listen},
 };
 use axum::{Router, routing::get};
-use crawlway_flow::Stop;
-use crawlway_gateway::{Access, Limits, bind};
+use crawlway_flow::Shutdown;
+use crawlway_gateway::{AccessControl, ConnectionLimits, bind};
 use std::{
     net::SocketAddr,
     time::{Duration, Instant},
@@ -32,18 +32,19 @@ async fn never_reads(address: SocketAddr, path: &str) {
 }
 
 /// Serves responses of this size at `/large`.
-async fn serve_large(bytes: usize, limits: Limits) -> (SocketAddr, Stop, JoinHandle<()>) {
+async fn serve_large(bytes: usize, limits: ConnectionLimits) -> (SocketAddr, Shutdown, JoinHandle<()>) {
     let router = Router::new().route("/large", get(move || async move { vec![b'x'; bytes] }));
-    let access = Access { setting: "gateway.listen", token: false, open_to_all: false };
+    let access = AccessControl { setting: "gateway.listen", token: false, allow_unauthenticated: false };
     let listening = bind("127.0.0.1:0".parse().unwrap(), access).await.unwrap();
-    let (address, stop) = (listening.address(), Stop::default());
+    let (address, stop) = (listening.address(), Shutdown::default());
     (address, stop.clone(), tokio::spawn(listening.serve(router, limits, stop)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_never_read_are_disconnected() {
     let gateway = TestGateway::idle().await;
-    let limits = Limits { write_timeout: Duration::from_millis(300), ..Limits::default() };
+    let limits =
+        ConnectionLimits { write_timeout: Duration::from_millis(300), ..ConnectionLimits::default() };
     let (address, serving) = listen(&gateway, limits).await;
     let clients = (0..50).map(|_| never_reads(address, "/metrics"));
     let disconnected = tokio::time::timeout(TIMEOUT, futures::future::join_all(clients)).await;
@@ -53,7 +54,7 @@ async fn clients_that_never_read_are_disconnected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_client_gets_the_complete_response() {
-    let limits = Limits { write_timeout: Duration::from_secs(1), ..Limits::default() };
+    let limits = ConnectionLimits { write_timeout: Duration::from_secs(1), ..ConnectionLimits::default() };
     let size = 4 << 20;
     let (address, stop, serving) = serve_large(size, limits).await;
     let socket = TcpSocket::new_v4().unwrap();
@@ -78,8 +79,11 @@ async fn a_slow_client_gets_the_complete_response() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_responses_stay_within_their_memory_limit() {
-    let limits =
-        Limits { max_unread_bytes: 6 << 20, write_timeout: Duration::from_secs(5), ..Limits::default() };
+    let limits = ConnectionLimits {
+        max_unread_bytes: 6 << 20,
+        write_timeout: Duration::from_secs(5),
+        ..ConnectionLimits::default()
+    };
     let (address, stop, serving) = serve_large(4 << 20, limits).await;
     let mut silent = Vec::new();
     for _ in 0..2 {
@@ -105,7 +109,8 @@ async fn unread_responses_stay_within_their_memory_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_connection_is_closed() {
     let gateway = TestGateway::idle().await;
-    let limits = Limits { header_timeout: Duration::from_millis(300), ..Limits::default() };
+    let limits =
+        ConnectionLimits { header_timeout: Duration::from_millis(300), ..ConnectionLimits::default() };
     let (address, serving) = listen(&gateway, limits).await;
     let answer = exchange(address, &format!("GET /health/live HTTP/1.1\r\nhost: {address}\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -115,7 +120,7 @@ async fn an_idle_connection_is_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn health_checks_are_served_when_all_connections_are_in_use() {
     let gateway = TestGateway::idle().await;
-    let limits = Limits { connections: 2, health_connections: 4, ..Limits::default() };
+    let limits = ConnectionLimits { connections: 2, health_connections: 4, ..ConnectionLimits::default() };
     let (address, serving) = listen(&gateway, limits).await;
     let mut silent = Vec::new();
     // More than all connections, including those for health checks.
@@ -141,7 +146,7 @@ async fn health_checks_are_served_when_all_connections_are_in_use() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_cannot_use_all_connections() {
     let gateway = TestGateway::idle().await;
-    let limits = Limits { connections: 10, per_peer: 2, ..Limits::default() };
+    let limits = ConnectionLimits { connections: 10, per_peer: 2, ..ConnectionLimits::default() };
     let (address, serving) = listen(&gateway, limits).await;
     let from = async |peer: &str| {
         let socket = TcpSocket::new_v4().unwrap();

@@ -144,7 +144,7 @@ async fn pending_records_are_written_at_shutdown() {
     for n in 0..MAX_PENDING_URLS {
         gateway.post("/api/urls", json!({ "url": format!("https://a.example/{n}") })).await.ok(202);
     }
-    gateway.parts.inventory.flush().await;
+    gateway.context.inventory.flush().await;
     assert_eq!(gateway.records.counts().await.unwrap().total(), MAX_PENDING_URLS);
     gateway.shut_down().await;
 }

@@ -89,7 +89,7 @@ async fn unusable_options_and_urls_are_refused() {
         IndexOptions { threads: 0, ..IndexOptions::default() },
     ] {
         let error = TantivyIndex::open(directory.path(), options).unwrap_err();
-        assert!(matches!(error, OpenError::IndexOptions { .. }), "{error}");
+        assert!(matches!(error, OpenError::InvalidOptions { .. }), "{error}");
     }
     let index = open(directory.path()).unwrap();
     for url in [String::new(), "x".repeat(40_000)] {

@@ -10,14 +10,15 @@ use crate::{
     config::Config,
     failure::UsageError,
     output::{Output, warn},
-    worker::{FetchOverrides, Runs, Worker, stop_on_signals},
+    worker::{FetchOverrides, Roles, Worker, stop_on_signals},
 };
 use anyhow::bail;
-use crawlway_flow::Stop;
+use crawlway_flow::Shutdown;
 use crawlway_flows::search::{
-    Asked, Definition, Export, Stages, Started, TermsState, add_sitemaps, begin, failed_seeds,
+    CrawlRequest, Definition, DefinitionState, Export, Stages, StartedCrawl, add_sitemaps, failed_seeds,
+    start_crawl,
 };
-use crawlway_gateway::shape::SeedFailure;
+use crawlway_gateway::dto::SeedFailure;
 use crawlway_store::frontier::{Crawl, CrawlState};
 use std::{
     collections::BTreeMap,
@@ -37,9 +38,9 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
         max_pages: args.max_pages.map(std::num::NonZeroU64::get),
         recrawl_after: args.recrawl_after.unwrap_or(config.search.recrawl_after()),
         traps: config.search.traps(),
-        state: TermsState::default(),
+        state: DefinitionState::default(),
     };
-    if config.is_for_many() {
+    if config.is_shared() {
         bail!(UsageError(
             "these settings are shared by several processes, and the workers of the others would crawl with other settings; \
              use their gateway with --gateway URL, or run `crawlway up` here and this command beside it, or set \
@@ -57,20 +58,20 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     let stop = stop_on_signals()?;
     let stages = Stages { crawl: true, index: true };
     let began = Instant::now();
-    let asked = Asked { name: args.name, definition, fresh: args.fresh, file: file.clone() };
-    let only = Some(asked.name());
+    let crawl_request = CrawlRequest { name: args.name, definition, fresh: args.fresh, file: file.clone() };
+    let only = Some(crawl_request.name());
     let overrides =
         FetchOverrides { allow: args.allow, robots: !args.no_robots, ..FetchOverrides::default() };
     let mut worker = Worker::start_into(
         file.clone(),
         &config,
         overrides,
-        Runs::only_search(stages),
+        Roles::only_search(stages),
         only.as_ref(),
         stop.clone(),
     )
     .await?;
-    let started = crawl(&worker, asked, file, progress_mode, &stop).await;
+    let started = crawl(&worker, crawl_request, file, progress_mode, &stop).await;
     let drained = worker.drain().await;
     let ended = match &started {
         // After the drain, so that the counts are final.
@@ -90,7 +91,7 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
 
 /// Result of the run, and the number of pages still to be indexed or written. An interrupted crawl is paused, so that it does
 /// not look as if it were running.
-async fn end(worker: &Worker, started: &Started, began: Instant) -> anyhow::Result<(CrawlReport, u64)> {
+async fn end(worker: &Worker, started: &StartedCrawl, began: Instant) -> anyhow::Result<(CrawlReport, u64)> {
     let (frontier, trails) = (&*worker.records.frontier, &*worker.records.trails);
     let (crawl, left) = status(worker, started).await?;
     let mut crawl = crawl.unwrap_or_else(|| started.crawl.clone());
@@ -112,7 +113,7 @@ async fn end(worker: &Worker, started: &Started, began: Instant) -> anyhow::Resu
 /// Result of a crawl in this process.
 pub(in crate::command) fn local_report(
     worker: &Worker,
-    started: &Started,
+    started: &StartedCrawl,
     crawl: Crawl,
     took: Duration,
 ) -> CrawlReport {
@@ -121,7 +122,7 @@ pub(in crate::command) fn local_report(
         state: crawl.state,
         new: started.new,
         added: started.added,
-        again: started.again,
+        again: started.reopened,
         recent: started.recent,
         skipped: increase(&crawl.counts.outcomes, &started.outcomes, "seen"),
         joined_hosts: joined_hosts(&crawl),
@@ -158,18 +159,18 @@ fn outcome_count(worker: &Worker, stage: &str, outcome: &str) -> u64 {
 /// Crawls until all pages are indexed or written, or until a stop is requested. Returns how the crawl began.
 pub(in crate::command) async fn crawl(
     worker: &Worker,
-    asked: Asked,
+    crawl_request: CrawlRequest,
     file: Option<Arc<Export>>,
     progress_mode: ProgressMode,
-    stop: &Stop,
-) -> anyhow::Result<Started> {
+    stop: &Shutdown,
+) -> anyhow::Result<StartedCrawl> {
     let frontier = &*worker.records.frontier;
-    let mut started = begin(frontier, &*worker.seen, &asked).await?;
+    let mut started = start_crawl(frontier, &*worker.seen, &crawl_request).await?;
     let id = started.crawl.id.clone();
     // In a task of its own, so that slow sitemaps do not delay the crawl.
-    let mut sitemaps = asked.definition.sitemaps.then(|| {
+    let mut sitemaps = crawl_request.definition.sitemaps.then(|| {
         let (frontier, fetcher) = (worker.records.frontier.clone(), worker.fetcher.clone());
-        let (request, id, definition) = (worker.request.clone(), id.clone(), asked.definition);
+        let (request, id, definition) = (worker.request.clone(), id.clone(), crawl_request.definition);
         tokio::spawn(async move { add_sitemaps(&*frontier, &fetcher, &request, &id, &definition).await })
     });
     (worker.wake)();
@@ -192,7 +193,7 @@ pub(in crate::command) async fn crawl(
             CrawlState::Paused => Some(format!("paused; `crawlway crawl resume {id}` resumes it")),
             _ if fetching == 0 && !over => {
                 let reading = || sitemaps.is_some().then(|| "waiting for the sitemaps".to_owned());
-                worker.fetcher.waits_for().or_else(reading)
+                worker.fetcher.delayed_hosts_summary().or_else(reading)
             }
             _ => None,
         };
@@ -212,7 +213,7 @@ pub(in crate::command) async fn crawl(
         }
         let next = if crawl.state.has_ended() && sitemaps.is_none() {
             // No more pages follow, so that no batch needs to fill up.
-            stop.hurry();
+            stop.flush();
             POLL_INTERVAL / 4
         } else {
             POLL_INTERVAL
@@ -230,7 +231,7 @@ fn fetching(worker: &Worker) -> u64 {
 }
 
 /// The crawl, and the number of pages still to be indexed or written.
-async fn status(worker: &Worker, started: &Started) -> anyhow::Result<(Option<Crawl>, u64)> {
+async fn status(worker: &Worker, started: &StartedCrawl) -> anyhow::Result<(Option<Crawl>, u64)> {
     let crawl = worker.records.frontier.crawl(&started.crawl.id).await?;
     Ok((crawl, worker.to_be_indexed().await?))
 }

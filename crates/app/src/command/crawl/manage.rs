@@ -9,7 +9,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use crawlway_broker::Timestamp;
-use crawlway_gateway::shape::{CrawlUrls, CrawlView, FrontierEntry};
+use crawlway_gateway::dto::{CrawlUrls, CrawlView, FrontierEntry};
 use crawlway_store::frontier::{CrawlState, EntryState};
 use std::io;
 
@@ -56,9 +56,10 @@ An outcome is one that `crawl show` counts, such as `published` or `gone`, or a 
 `in_flight`, `done` or `dead`.
 
 JSON:
-  {\"name\", \"state\", \"definition\", \"created_at\", \"ended_at\", \"counts\": {\"waiting\", \"in_flight\", \"done\",
-    \"dead\", \"fetched\", \"outcomes\": {WORD: n}, \"left_out\": {WORD: n}}, \"left\", \"rate_per_second\",
-    \"eta_seconds\", \"interrupted\", \"to_be_indexed\", \"waits_for\", \"reading_sitemaps\"}
+  {\"name\", \"state\", \"definition\", \"created_at\", \"ended_at\", \"counts\": {\"waiting\", \"in_flight\",
+    \"done\", \"dead\", \"fetched\", \"outcomes\": {WORD: n}, \"left_out\": {WORD: n}}, \"left\",
+    \"rate_per_second\", \"eta_seconds\", \"interrupted\", \"to_be_indexed\", \"waits_for\",
+    \"reading_sitemaps\"}
   with --urls: {\"urls\": [{\"crawl\", \"item\", \"url\", \"host\", \"depth\", \"found_on\", \"added_at\", \"state\",
     \"due\", \"crawled_at\", \"attempts\", \"outcome\", \"canonical\"}], \"next\": null | cursor}
 
@@ -123,7 +124,7 @@ pub(super) async fn run(command: CrawlCommand, config: &Config, output: &mut Out
     if let CrawlCommand::Delete { crawl, yes: false } = &command
         && !can_ask()
     {
-        // Refused before anything is opened.
+        // Reported before any store is opened.
         return require_confirmation(false, || crawl.name.clone());
     }
     let exclusive = matches!(command, CrawlCommand::Delete { .. });

@@ -14,7 +14,7 @@ pub(super) use report::CrawlReport;
 
 use crate::{ask::Target, config::Config, output::Output, quantity::parse_duration};
 use clap::Args;
-use crawlway_fetch::Allowed;
+use crawlway_fetch::AllowedRange;
 use crawlway_store::CrawlId;
 use out::Out;
 use std::{
@@ -119,7 +119,7 @@ pub(super) struct CrawlArgs {
     out: Option<Out>,
     /// Allow a private address range in the SSRF protection, such as 127.0.0.1/32:8080; may be repeated
     #[arg(long, value_name = "RANGE")]
-    allow: Vec<Allowed>,
+    allow: Vec<AllowedRange>,
     /// Ignore robots.txt
     #[arg(long)]
     no_robots: bool,

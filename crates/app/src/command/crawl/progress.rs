@@ -1,7 +1,7 @@
 //! Progress of a crawl on standard error: a bar on a terminal, lines elsewhere.
 
 use crate::quantity::rough_duration;
-use crawlway_gateway::shape::Counts;
+use crawlway_gateway::dto::Counts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::{

@@ -15,7 +15,7 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use crawlway_flows::search::crawler_queue;
-use crawlway_gateway::shape::{Accepted, CrawlView, Queue};
+use crawlway_gateway::dto::{AcceptedCrawl, CrawlView, Queue};
 use crawlway_store::frontier::CrawlState;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
     refuse_local_flags(&args, client)?;
     let stop = stop_on_signals()?;
     let began = Instant::now();
-    let asked = json!({
+    let body = json!({
         "name": args.name,
         "fresh": args.fresh,
         "seeds": args.seeds,
@@ -39,7 +39,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         "max_pages": args.max_pages,
         "recrawl_after": args.recrawl_after.map(format_duration),
     });
-    let begun: Accepted = client.post(&client.url(["api", "crawls"]), &asked).await?;
+    let begun: AcceptedCrawl = client.post(&client.url(["api", "crawls"]), &body).await?;
     let queue = crawler_queue();
     let shown: Queue = client.get(&client.url(["api", "queues", queue.as_str()])).await?;
     if shown.paused {

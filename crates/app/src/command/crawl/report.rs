@@ -5,7 +5,7 @@ use crate::{
     failure::{AlreadyReported, ExitKind},
     output::{Cell, Column, Output, Table, Tone},
 };
-use crawlway_gateway::shape::{Counts, SeedFailure};
+use crawlway_gateway::dto::{Counts, SeedFailure};
 use crawlway_store::frontier::CrawlState;
 use serde::Serialize;
 use std::{io, time::Duration};

@@ -7,7 +7,7 @@ use crate::{
     time::ago_text,
 };
 use crawlway_broker::Timestamp;
-use crawlway_gateway::shape::{Letter, NextDead};
+use crawlway_gateway::dto::{DeadLetterView, DeadListCursor};
 
 pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
     let ListArgs { queue, filter, limit, after } = args;
@@ -32,13 +32,13 @@ pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) ->
         table.row(row(letter, now));
     }
     output.table(&table)?;
-    for NextDead { queue, after } in listed.next {
+    for DeadListCursor { queue, after } in listed.next {
         output.line(&format!("more: crawlway dead list {queue} --after {after}"))?;
     }
     Ok(())
 }
 
-fn row(letter: Letter, now: Timestamp) -> [Cell; 6] {
+fn row(letter: DeadLetterView, now: Timestamp) -> [Cell; 6] {
     [
         Cell::new(letter.id),
         Cell::new(letter.queue),

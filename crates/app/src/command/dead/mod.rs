@@ -205,7 +205,7 @@ pub(super) async fn run(args: DeadArgs, config: &Config, output: &mut Output) ->
     if let DeadCommand::Drop { selection, yes: false } = &args.command
         && !crate::output::can_ask()
     {
-        // Refused before anything is opened.
+        // Reported before any store is opened.
         return require_confirmation(false, || selection.queue.to_string());
     }
     let queues = Queues::open(Target::of(config)?).await?;

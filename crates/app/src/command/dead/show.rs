@@ -6,7 +6,7 @@ use crate::{
     time::ago_text,
 };
 use crawlway_broker::{QueueName, Timestamp};
-use crawlway_gateway::shape::{Failure, Letter};
+use crawlway_gateway::dto::{DeadLetterView, Failure};
 
 /// Characters of base64 per line, as in MIME.
 const BASE64_LINE: usize = 76;
@@ -24,7 +24,7 @@ pub(super) async fn run(
     write(&letter, output)
 }
 
-fn write(letter: &Letter, output: &mut Output) -> anyhow::Result<()> {
+fn write(letter: &DeadLetterView, output: &mut Output) -> anyhow::Result<()> {
     let now = Timestamp::now();
     let when = |time: &str| format!("{} ({})", one_line(time), ago_text(time, now));
     let failure = |failure: &Option<Failure>| match failure {

@@ -3,7 +3,7 @@
 use crate::worker::Worker;
 use anyhow::Context;
 use crawlway_demo_web::Web;
-use crawlway_gateway::shape::{FrontierEntry, ItemTrail, Results, Trails};
+use crawlway_gateway::dto::{FrontierEntry, ItemTrail, Results, Trails};
 use crawlway_store::{PageIndex, pages::SearchRequest};
 use serde::Serialize;
 use std::{

@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::bail;
 use crawlway_demo_web::Web;
-use crawlway_flow::Stop;
+use crawlway_flow::Shutdown;
 use crawlway_store::inventory::RecordStatus;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -39,11 +39,11 @@ pub(super) async fn run(
     config: &Config,
     web: &Web,
     shell: &Shell,
-    stop: &Stop,
+    stop: &Shutdown,
 ) -> anyhow::Result<Option<InventoryExample>> {
     let (host, path) = PAGE;
     let url = format!("http://{host}:{}{path}", web.port());
-    let client = Client::new(Url::parse(&serving.url())?, &config.gateway);
+    let client = Client::new(Url::parse(&serving.url())?, &config.gateway)?;
     let gateway = || Target::Remote(client.clone());
     ask::UrlSubmitter::open(gateway(), std::iter::empty()).await?.add(&url).await?;
     let began = Instant::now();

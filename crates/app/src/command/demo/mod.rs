@@ -15,15 +15,15 @@ use crate::{
     output::Output,
     private,
     serving::Serving,
-    worker::{FetchOverrides, Runs, Worker, stop_on_signals},
+    worker::{FetchOverrides, Roles, Worker, stop_on_signals},
 };
 use anyhow::{Context, bail};
 use clap::Args;
 use crawlway_demo_web::{Plan, Server, Web};
-use crawlway_fetch::{Allowed, resolve::FixedNames};
-use crawlway_flow::Stop;
-use crawlway_flows::search::{Asked, Definition, Stages};
-use crawlway_gateway::{BindError, Listening, bind};
+use crawlway_fetch::{AllowedRange, resolve::StaticNames};
+use crawlway_flow::Shutdown;
+use crawlway_flows::search::{CrawlRequest, Definition, Stages};
+use crawlway_gateway::{BindError, Listener, bind};
 use data::DataDirectory;
 use examples::Shell;
 use std::{
@@ -104,7 +104,7 @@ async fn crawl_and_serve(
     data: &DataDirectory,
     exit: bool,
     user: &Config,
-    stop: &Stop,
+    stop: &Shutdown,
     output: &mut Output,
 ) -> anyhow::Result<Ending> {
     let config = settings::settings(user, data.path())?;
@@ -117,7 +117,7 @@ async fn crawl_and_serve(
         report::begin(server.web(), data, output)?;
         output.flush()?;
     }
-    let runs = Runs { search: Stages { crawl: true, index: true }, inventory: true, gateway: true };
+    let runs = Roles { search: Stages { crawl: true, index: true }, inventory: true, gateway: true };
     let mut worker = Worker::start(&config, fetch_overrides(&server)?, runs, None, stop.clone()).await?;
     let ending = async {
         let serving = Serving::start(listening, &worker, &config, fetch_overrides(&server)?.allow, stop)?;
@@ -144,15 +144,15 @@ async fn crawl_and_serve(
 fn fetch_overrides(server: &Server) -> anyhow::Result<FetchOverrides> {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let names = server.web().hosts().map(|host| (host.to_owned(), vec![local])).collect();
-    let allowed: Allowed = format!("{local}/32:{}", server.web().port()).parse()?;
-    Ok(FetchOverrides { allow: vec![allowed], robots: true, resolver: Some(Arc::new(FixedNames { names })) })
+    let allowed: AllowedRange = format!("{local}/32:{}", server.web().port()).parse()?;
+    Ok(FetchOverrides { allow: vec![allowed], robots: true, resolver: Some(Arc::new(StaticNames { names })) })
 }
 
 /// Listens on this address, or on a free port if its port is in use; then also returns the address that was in use.
 async fn listen_or_any_port(
     address: SocketAddr,
     config: &Config,
-) -> anyhow::Result<(Listening, Option<SocketAddr>)> {
+) -> anyhow::Result<(Listener, Option<SocketAddr>)> {
     match bind(address, config.gateway.access("gateway.listen")).await {
         Ok(listening) => Ok((listening, None)),
         Err(BindError::Io { .. }) => {
@@ -172,7 +172,7 @@ struct Demo<'a> {
     server: &'a Server,
     data: &'a DataDirectory,
     config: &'a Config,
-    stop: &'a Stop,
+    stop: &'a Shutdown,
 }
 
 /// Crawls, runs the examples, and prints the report.
@@ -184,11 +184,12 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
         hosts: web.hosts().map(|host| format!("{host}:{}", web.port())).collect(),
         recrawl_after: config.search.recrawl_after(),
         traps: config.search.traps(),
-        ..Definition::of_seeds(web.truth().start.iter().cloned())
+        ..Definition::of_seeds(web.ground_truth().start.iter().cloned())
     };
     let began = Instant::now();
     let started =
-        crawl::crawl(worker, Asked::new(definition), None, crawl::ProgressMode::Terminal, stop).await?;
+        crawl::crawl(worker, CrawlRequest::new(definition), None, crawl::ProgressMode::Terminal, stop)
+            .await?;
     let took = began.elapsed();
     if stop.is_requested() {
         return Ok(Ending::Stopped);
@@ -198,8 +199,8 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
     };
     let Some(index) = &worker.index else { bail!("the demo has no search index") };
     let Some(log) = server.log() else { bail!("the small web has no access log") };
-    let (found, pages) = summary::summarise(worker, &**index, &crawl, web, &log.visits()).await?;
-    let hosts = politeness::measure(web, log, worker.request.pace.min_delay, &pages);
+    let (found, pages) = summary::summarise(worker, &**index, &crawl, web, &log.entries()).await?;
+    let hosts = politeness::measure(web, log, worker.request.rate_limit.min_delay, &pages);
     let shell = Shell::new(data.path());
     let Some(inventory) = inventory::run(serving, config, web, &shell, stop).await? else {
         return Ok(Ending::Stopped);

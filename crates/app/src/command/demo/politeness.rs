@@ -1,6 +1,6 @@
 //! Politeness of the crawl, measured from the servers' access log.
 
-use crawlway_demo_web::{Log, Visit, Web};
+use crawlway_demo_web::{AccessLog, AccessLogEntry, Web};
 use crawlway_fetch::robots::{AGENT, Robots};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
@@ -29,11 +29,11 @@ pub(super) struct HostPoliteness {
 /// Politeness to each host, in the order of the web. `min_delay` is that of the settings.
 pub(super) fn measure(
     web: &Web,
-    log: &Log,
+    log: &AccessLog,
     min_delay: Duration,
     pages: &BTreeMap<String, u64>,
 ) -> Vec<HostPoliteness> {
-    let first = log.visits().iter().map(|visit| visit.started_us).min().unwrap_or_default();
+    let first = log.entries().iter().map(|visit| visit.started_us).min().unwrap_or_default();
     let of_host = |host: &str| {
         let visits = log.of(host);
         let crawl_delay = crawl_delay(web, host).filter(|delay| *delay > min_delay);
@@ -55,11 +55,11 @@ pub(super) fn measure(
 }
 
 /// Shortest time from the end of a request to the start of the next.
-fn shortest_delay_us(visits: &[Visit]) -> Option<u64> {
+fn shortest_delay_us(visits: &[AccessLogEntry]) -> Option<u64> {
     visits.windows(2).map(|pair| pair[1].started_us.saturating_sub(pair[0].ended_us)).min()
 }
 
-fn median_us(visits: &[Visit]) -> u64 {
+fn median_us(visits: &[AccessLogEntry]) -> u64 {
     let mut times: Vec<u64> = visits.iter().map(|visit| visit.ended_us - visit.started_us).collect();
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
@@ -67,6 +67,6 @@ fn median_us(visits: &[Visit]) -> u64 {
 
 /// `Crawl-delay` in the robots.txt of a host.
 fn crawl_delay(web: &Web, host: &str) -> Option<Duration> {
-    let robots = web.answer(&format!("http://{host}:{}/robots.txt", web.port()))?;
+    let robots = web.response(&format!("http://{host}:{}/robots.txt", web.port()))?;
     Robots::parse(&robots.body).crawl_delay(AGENT)
 }

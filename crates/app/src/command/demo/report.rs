@@ -16,7 +16,7 @@ use crate::{
 };
 use crawlway_broker::Timestamp;
 use crawlway_demo_web::{Server, Web};
-use crawlway_gateway::shape::{ItemTrail, TrailStep};
+use crawlway_gateway::dto::{ItemTrail, TrailEntryView};
 use serde::Serialize;
 use std::{
     io,
@@ -52,7 +52,7 @@ impl WebInfo {
     pub(super) fn new(web: &Web, server: &Server) -> Self {
         Self {
             address: server.addresses().first().copied(),
-            start: web.truth().start.clone(),
+            start: web.ground_truth().start.clone(),
             hosts: web.hosts().count(),
         }
     }
@@ -94,7 +94,7 @@ impl GatewayInfo {
 
 /// Prints the introduction.
 pub(super) fn begin(web: &Web, data: &DataDirectory, output: &mut Output) -> io::Result<()> {
-    let start = web.truth().start.first().map_or("", String::as_str);
+    let start = web.ground_truth().start.first().map_or("", String::as_str);
     output.heading("Crawlway turns URLs into stored, searchable, deduplicated records.")?;
     output.paragraph(
         0,
@@ -150,7 +150,7 @@ impl Report {
 
     fn print_summary(&self, took: Duration, output: &mut Output) -> io::Result<()> {
         let found = &self.found;
-        output.heading(&format!("CrawlReport in {:.1} s", took.as_secs_f64()))?;
+        output.heading(&format!("Crawled in {:.1} s", took.as_secs_f64()))?;
         for (number, text) in [
             (found.pages, "pages in the search index"),
             (found.near_duplicates, "of them near-duplicates, which a search folds"),
@@ -281,7 +281,7 @@ fn trail_table(item: &ItemTrail) -> Table {
     ]);
     let time = |at: &str| Timestamp::from_iso(at).unwrap_or_default().as_millis();
     let began = item.entries.first().map_or(0, |step| time(&step.at).saturating_sub(step.took_ms));
-    for TrailStep { stage, outcome, attempt, took_ms, at, .. } in &item.entries {
+    for TrailEntryView { stage, outcome, attempt, took_ms, at, .. } in &item.entries {
         let tone = if outcome == "retried" { Tone::Notice } else { Tone::Plain };
         table.row([
             Cell::new(format!("{:.2} s", time(at).saturating_sub(began) as f64 / 1000.0)),

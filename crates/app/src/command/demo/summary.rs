@@ -1,7 +1,7 @@
 //! Result of the demo's crawl in numbers: from the index, the frontier and the servers' access log.
 
 use crate::worker::Worker;
-use crawlway_demo_web::{Visit, Web};
+use crawlway_demo_web::{AccessLogEntry, Web};
 use crawlway_store::{
     PageIndex,
     frontier::{Crawl, DeadUrl},
@@ -54,7 +54,7 @@ pub(super) async fn summarise(
     index: &dyn PageIndex,
     crawl: &Crawl,
     web: &Web,
-    visits: &[Visit],
+    visits: &[AccessLogEntry],
 ) -> anyhow::Result<(CrawlSummary, BTreeMap<String, u64>)> {
     let all_hosts: Vec<String> = web.hosts().map(|host| format!("host:{host}")).collect();
     let all_hosts = all_hosts.join(" OR ");

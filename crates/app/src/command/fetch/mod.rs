@@ -12,7 +12,7 @@ use crate::{
 use anyhow::bail;
 use clap::Args;
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
-use crawlway_fetch::{Allowed, Fetcher, Waiting};
+use crawlway_fetch::{AllowedRange, Fetcher, OnRateLimit};
 use page::ParsedPage;
 use std::{
     path::{Path, PathBuf},
@@ -37,13 +37,13 @@ the file is parsed as if it were the response of --url.
 JSON with --html:
   {\"url\", \"title\", \"description\": null | text, \"language\": null | text, \"text\",
     \"links\": [URL, …], \"simhash\"}
-  `url` and `links` are in normal form, each link once, in document order; `text` is the main text as
-  it is indexed, in lower case with white space collapsed; `simhash` is a signed 64-bit number.
+  `url` and `links` are in normal form, each link once, in document order; `text` is the main
+  text as it is indexed, in lower case with white space collapsed; `simhash` is a signed 64-bit number.
 
 JSON of a fetch:
   {\"asked\", \"url\", \"status\", \"version\", \"address\", \"redirects\": [{\"url\", \"status\"}],
     \"headers\": [[NAME, VALUE], …], \"sent_bytes\", \"body_bytes\",
-    \"timing_ms\": {\"gate\", \"lookup\", \"dial\", \"tls\", \"first_byte\", \"total\"},
+    \"timing_ms\": {\"rate_limit\", \"lookup\", \"dial\", \"tls\", \"first_byte\", \"total\"},
     \"page\": null | as above}
   or, on failure,
   {\"error\": {\"code\", \"transient\", \"detail\", \"url\", \"not_before\": null | time}}
@@ -59,7 +59,7 @@ pub(super) struct FetchArgs {
     no_robots: bool,
     /// Allow a private address range in the SSRF protection, such as 127.0.0.1/32:8080; may be repeated
     #[arg(long, value_name = "RANGE", conflicts_with = "html")]
-    allow: Vec<Allowed>,
+    allow: Vec<AllowedRange>,
     /// Read the page from this file; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "url")]
     html: Option<PathBuf>,
@@ -93,8 +93,8 @@ async fn from_server(
     output: &mut Output,
 ) -> anyhow::Result<()> {
     let mut request = config.fetch.request(normal(address)?)?;
-    request.robots = !args.no_robots;
-    request.waiting = Waiting::Here { at_most: MAX_WAIT };
+    request.obey_robots = !args.no_robots;
+    request.on_rate_limit = OnRateLimit::Wait { max_wait: MAX_WAIT };
     // An unreachable robots.txt is reported at once.
     request.robots_max_wait = Duration::ZERO;
     let fetcher = Fetcher::new(config.fetch.setup(open::rate_limiter(config).await?, &args.allow)?)?;

@@ -2,7 +2,7 @@
 
 use crate::output::{Output, one_line};
 use crawlway_content::{NormalUrl, Page, ParseOptions, index_text, parse_bytes, simhash::to_signed};
-use crawlway_fetch::{Fetched, robots::AGENT};
+use crawlway_fetch::{FetchResponse, robots::AGENT};
 use serde::Serialize;
 use std::{collections::HashSet, io};
 
@@ -70,7 +70,7 @@ impl ParsedPage {
 }
 
 /// Whether text can be extracted from a response.
-pub(super) fn is_html(fetched: &Fetched) -> bool {
+pub(super) fn is_html(fetched: &FetchResponse) -> bool {
     let kind = fetched.content_type().unwrap_or("text/html");
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     !fetched.body.is_empty() && (kind.starts_with("text/") || kind == "application/xhtml+xml")

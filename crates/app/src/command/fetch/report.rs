@@ -3,7 +3,7 @@
 use super::page::ParsedPage;
 use crate::output::{Output, one_line};
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{FetchError, Fetched};
+use crawlway_fetch::{FetchError, FetchResponse};
 use serde::Serialize;
 use std::{io, time::Duration};
 
@@ -31,7 +31,7 @@ struct Redirect<'a> {
 
 #[derive(Serialize)]
 struct Timing {
-    gate: f64,
+    rate_limit: f64,
     lookup: f64,
     dial: f64,
     tls: f64,
@@ -40,7 +40,11 @@ struct Timing {
 }
 
 impl<'a> FetchReport<'a> {
-    pub(super) fn new(asked: &'a NormalUrl, fetched: &'a Fetched, page: Option<&'a ParsedPage>) -> Self {
+    pub(super) fn new(
+        asked: &'a NormalUrl,
+        fetched: &'a FetchResponse,
+        page: Option<&'a ParsedPage>,
+    ) -> Self {
         let timing = fetched.timing;
         Self {
             asked: asked.as_str(),
@@ -54,10 +58,10 @@ impl<'a> FetchReport<'a> {
                 .map(|hop| Redirect { url: hop.url.as_str(), status: hop.status.as_u16() })
                 .collect(),
             headers: headers(fetched).collect(),
-            sent_bytes: fetched.sent_bytes,
+            sent_bytes: fetched.wire_bytes,
             body_bytes: fetched.body.len(),
             timing_ms: Timing {
-                gate: millis(timing.gate),
+                rate_limit: millis(timing.rate_limit_wait),
                 lookup: millis(timing.lookup),
                 dial: millis(timing.dial),
                 tls: millis(timing.tls),
@@ -99,17 +103,17 @@ impl<'a> From<&'a FetchError> for FailureReport<'a> {
 }
 
 /// Prints redirects, address, timing and headers for people.
-pub(super) fn print(fetched: &Fetched, output: &mut Output) -> io::Result<()> {
+pub(super) fn print(fetched: &FetchResponse, output: &mut Output) -> io::Result<()> {
     for hop in &fetched.hops {
         output.line(&format!("{} {}", hop.status.as_u16(), hop.url))?;
     }
     output.line(&format!("{} {}", fetched.status.as_u16(), fetched.url))?;
     output.line("")?;
     output.line(&format!("from         {} over {:?}", fetched.address, fetched.version))?;
-    output.line(&format!("body         {} bytes, {} on the wire", fetched.body.len(), fetched.sent_bytes))?;
+    output.line(&format!("body         {} bytes, {} on the wire", fetched.body.len(), fetched.wire_bytes))?;
     let timing = fetched.timing;
     let parts = [
-        ("rate limiter", timing.gate),
+        ("rate limiter", timing.rate_limit_wait),
         ("DNS", timing.lookup),
         ("connect", timing.dial),
         ("TLS", timing.tls),
@@ -126,7 +130,7 @@ pub(super) fn print(fetched: &Fetched, output: &mut Output) -> io::Result<()> {
     Ok(())
 }
 
-fn headers(fetched: &Fetched) -> impl Iterator<Item = (&str, String)> {
+fn headers(fetched: &FetchResponse) -> impl Iterator<Item = (&str, String)> {
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     fetched.headers.iter().map(move |(name, value)| (name.as_str(), text(value.as_bytes())))
 }

@@ -1,7 +1,7 @@
 //! Other content types of the crash web: files that are not HTML, and pages in other charsets.
 
 use super::Crash;
-use crate::{ground_truth::Why, response::PageResponse};
+use crate::{ground_truth::NotIndexed, response::PageResponse};
 use encoding_rs::{EUC_KR, Encoding, GB18030, KOI8_R, SHIFT_JIS, WINDOWS_1252};
 
 const FILES: [(&str, &str, &[u8]); 6] = [
@@ -84,7 +84,7 @@ pub(super) fn add(crash: &mut Crash<'_>) {
     for (path, content_type, bytes) in FILES {
         let place = crash.place(path);
         crash.draft.put(&place, PageResponse::of_type(content_type, bytes).conditional(2));
-        crash.draft.deny(&place, Why::NotHtml);
+        crash.draft.deny(&place, NotIndexed::NotHtml);
         crash.link_twice(&place, "A file");
     }
     for sample in CHARSET_SAMPLES {

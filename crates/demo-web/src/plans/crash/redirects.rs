@@ -1,7 +1,7 @@
 //! Redirects of the crash web: each status, chains, other hosts, a loop.
 
 use super::{Crash, HOSTS};
-use crate::{draft::Place, ground_truth::Why, response::PageResponse};
+use crate::{draft::Place, ground_truth::NotIndexed, response::PageResponse};
 use hyper::StatusCode;
 
 const STATUSES: [StatusCode; 4] = [
@@ -54,7 +54,7 @@ fn redirect_loop(crash: &mut Crash<'_>) {
     for (from, to) in [(&one, &other), (&other, &one)] {
         let to = crash.draft.url(to);
         crash.draft.put(from, PageResponse::redirect(StatusCode::FOUND, &to));
-        crash.draft.deny(from, Why::RedirectLoop);
+        crash.draft.deny(from, NotIndexed::RedirectLoop);
     }
     crash.link_twice(&one, "Round and round");
 }

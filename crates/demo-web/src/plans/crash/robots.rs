@@ -1,7 +1,7 @@
 //! Robots rules of the crash web: robots.txt, `nofollow`, `noindex`.
 
 use super::{Crash, HOSTS};
-use crate::{draft::Place, ground_truth::Why, html::Link, response::PageResponse};
+use crate::{draft::Place, ground_truth::NotIndexed, html::Link, response::PageResponse};
 use hyper::header::HeaderName;
 
 pub(super) fn add(crash: &mut Crash<'_>) {
@@ -66,7 +66,7 @@ fn noindex(crash: &mut Crash<'_>) {
             _ => PageResponse::html(html.robots("noindex").render()),
         };
         crash.draft.put(&place, answer);
-        crash.draft.deny(&place, Why::Noindex);
+        crash.draft.deny(&place, NotIndexed::Noindex);
         crash.link_twice(&place, "A list");
     }
 }

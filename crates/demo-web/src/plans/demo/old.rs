@@ -3,7 +3,7 @@
 use super::{DOCS, NEWS, OLD, SHOP, styled};
 use crate::{
     draft::{Draft, Place},
-    ground_truth::Why,
+    ground_truth::NotIndexed,
     html::Link,
     response::{Fault, PageResponse},
 };
@@ -17,7 +17,7 @@ pub(super) fn fill(draft: &mut Draft) {
     let chain = [here("/manual"), here("/manual/"), here("/manual/index.htm"), Place::new(DOCS, "/")];
     draft.redirects(StatusCode::FOUND, &chain);
     draft.put(&here("/loop"), PageResponse::redirect(StatusCode::FOUND, &draft.url(&here("/loop"))));
-    draft.deny(&here("/loop"), Why::RedirectLoop);
+    draft.deny(&here("/loop"), NotIndexed::RedirectLoop);
     draft.status(&here("/guestbook.cgi"), StatusCode::NOT_FOUND);
     draft.status(&here("/counter.cgi"), StatusCode::GONE);
     draft.failing(&here("/poll.cgi"), Fault::Status(StatusCode::INTERNAL_SERVER_ERROR));
@@ -36,7 +36,7 @@ pub(super) fn fill(draft: &mut Draft) {
     cafe(draft, &here("/cafe.htm"));
     let pdf = here("/issue-1.pdf");
     draft.put(&pdf, PageResponse::of_type("application/pdf", &b"%PDF-1.4\n%%EOF\n"[..]));
-    draft.deny(&pdf, Why::NotHtml);
+    draft.deny(&pdf, NotIndexed::NotHtml);
     let links = [
         "/harbour.htm",
         "/store",

@@ -3,7 +3,7 @@
 use super::{SHOP, blocks, columns, slug};
 use crate::{
     draft::{Draft, Place},
-    ground_truth::Why,
+    ground_truth::NotIndexed,
     html::{Html, Link},
     random::Random,
     response::PageResponse,
@@ -41,7 +41,7 @@ pub(super) fn fill(draft: &mut Draft, random: &mut Random) {
         .robots("noindex");
     let place = Place::new(SHOP, "/search?q=lamp");
     draft.put(&place, PageResponse::html(results.render()));
-    draft.deny(&place, Why::Noindex);
+    draft.deny(&place, NotIndexed::Noindex);
     let basket = super::styled("Your basket", vec!["Your basket is empty.".to_owned()], Vec::new());
     draft.forbidden(&Place::new(SHOP, "/basket"), &basket);
 }

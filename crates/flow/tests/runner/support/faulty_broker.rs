@@ -1,9 +1,9 @@
 //! Embedded broker with fault injection.
 
 use crawlway_broker::{
-    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, Delivery, Depth, Guarantees,
-    Outgoing, PublishError, QueueName, QueueSpec, Receipt, ReplayOutcome, SettleError, SettleOutcome,
-    Verdict,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetters, Delivery, Depth,
+    Guarantees, Outgoing, PublishError, QueueAdmin, QueueName, QueueSpec, Receipt, ReplayOutcome,
+    SettleError, SettleOutcome, Verdict,
 };
 use crawlway_broker_embedded::EmbeddedBroker;
 use std::{
@@ -68,10 +68,6 @@ impl Broker for FaultyBroker {
         self.inner.declare(queues).await
     }
 
-    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
-        self.inner.queues().await
-    }
-
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
         self.publishes.fetch_add(1, SeqCst);
         if self.no_publish.load(SeqCst) {
@@ -116,6 +112,17 @@ impl Broker for FaultyBroker {
         answers
     }
 
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.inner.close().await
+    }
+}
+
+#[async_trait::async_trait]
+impl QueueAdmin for FaultyBroker {
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        self.inner.queues().await
+    }
+
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         self.inner.depth(queue).await
     }
@@ -131,7 +138,10 @@ impl Broker for FaultyBroker {
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
         self.inner.resume(queue).await
     }
+}
 
+#[async_trait::async_trait]
+impl DeadLetters for FaultyBroker {
     async fn dead_letters(
         &self,
         queue: &QueueName,
@@ -159,9 +169,5 @@ impl Broker for FaultyBroker {
         filter: &DeadLetterFilter,
     ) -> Result<u64, BrokerError> {
         self.inner.drop_dead_letters(queue, filter).await
-    }
-
-    async fn close(&self) -> Result<(), BrokerError> {
-        self.inner.close().await
     }
 }

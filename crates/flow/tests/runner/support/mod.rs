@@ -8,10 +8,14 @@ pub(crate) use faulty_broker::FaultyBroker;
 pub(crate) use memory_trails::MemoryTrails;
 pub(crate) use script::{Done, Script, done, passed_on, permanent, transient, unavailable};
 
-use crawlway_broker::{Broker, DeadLetter, DeadLetterFilter, Depth, Outgoing, QueueName, QueueSpec};
+use crawlway_broker::{
+    Broker, DeadLetter, DeadLetterFilter, DeadLetters, Depth, Outgoing, QueueAdmin, QueueName, QueueSpec,
+};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_clock::{Backoff, Clock, ManualClock, Timestamp};
-use crawlway_flow::{Exclusive, Flow, Meter, Parts, QueueSource, Ran, Reading, Settings, Stop};
+use crawlway_flow::{
+    Flow, FlowExit, FlowServices, QueueSource, Settings, Shutdown, SoloLock, StageMetrics, StageSnapshot,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
@@ -23,15 +27,15 @@ pub(crate) struct World {
     pub(crate) broker: Arc<FaultyBroker>,
     pub(crate) trails: Arc<MemoryTrails>,
     pub(crate) clock: Clock,
-    pub(crate) stop: Stop,
+    pub(crate) stop: Shutdown,
     _directory: tempfile::TempDir,
 }
 
 /// Running flow, with the metrics of its first stage.
 pub(crate) struct RunningFlow {
-    pub(crate) meter: Arc<Meter>,
-    task: JoinHandle<Ran>,
-    stop: Stop,
+    pub(crate) meter: Arc<StageMetrics>,
+    task: JoinHandle<FlowExit>,
+    stop: Shutdown,
 }
 
 pub(crate) fn queue(name: &str) -> QueueName {
@@ -78,7 +82,7 @@ impl World {
         let options = Options { clock: clock.clone(), ..Options::default() };
         let broker = Arc::new(FaultyBroker::new(EmbeddedBroker::open(directory.path(), options).unwrap()));
         broker.declare(queues).await.unwrap();
-        Self { broker, trails: Arc::default(), clock, stop: Stop::default(), _directory: directory }
+        Self { broker, trails: Arc::default(), clock, stop: Shutdown::default(), _directory: directory }
     }
 
     /// World of the next process after a crash of this one.
@@ -87,12 +91,12 @@ impl World {
         drop(broker);
         let options = Options { clock: clock.clone(), ..Options::default() };
         let broker = Arc::new(FaultyBroker::new(EmbeddedBroker::open(_directory.path(), options).unwrap()));
-        Self { broker, trails, clock, stop: Stop::default(), _directory }
+        Self { broker, trails, clock, stop: Shutdown::default(), _directory }
     }
 
     /// World of the next process after a graceful shutdown.
     pub(crate) fn restart(self) -> Self {
-        Self { stop: Stop::default(), ..self }
+        Self { stop: Shutdown::default(), ..self }
     }
 
     pub(crate) async fn publish(&self, name: &str, ids: impl IntoIterator<Item = impl AsRef<str>>) {
@@ -105,13 +109,14 @@ impl World {
 
     /// Flow without stages.
     pub(crate) fn flow(&self) -> Flow {
-        let parts = Parts {
+        let parts = FlowServices {
             flow: "test",
             broker: self.broker.clone(),
+            queues: self.broker.clone(),
             trails: self.trails.clone(),
             clock: self.clock.clone(),
             worker: "worker-1".into(),
-            exclusive: Exclusive::default(),
+            solo_lock: SoloLock::default(),
         };
         Flow::new(parts, self.stop.clone())
     }
@@ -127,7 +132,7 @@ impl World {
 
     /// Runs a flow.
     pub(crate) fn spawn(&self, flow: Flow) -> RunningFlow {
-        let meter = flow.meters()[0].1.clone();
+        let meter = flow.metrics()[0].1.clone();
         RunningFlow { meter, task: tokio::spawn(flow.run()), stop: self.stop.clone() }
     }
 
@@ -161,15 +166,15 @@ impl World {
 
 impl RunningFlow {
     /// Shuts down gracefully. Returns the final metrics.
-    pub(crate) async fn end(self) -> Reading {
+    pub(crate) async fn end(self) -> StageSnapshot {
         self.stop.request();
         self.ended().await
     }
 
     /// Waits for the end of the shutdown. Returns the final metrics.
-    pub(crate) async fn ended(self) -> Reading {
+    pub(crate) async fn ended(self) -> StageSnapshot {
         let ran = tokio::time::timeout(TIMEOUT, self.task).await.expect("it ends in time").unwrap();
-        assert_eq!(ran, Ran::ToTheEnd);
+        assert_eq!(ran, FlowExit::Graceful);
         self.meter.read()
     }
 }

@@ -17,7 +17,7 @@ use crawlway_store::{
 const NO_PAGE: &[&str] = &["gone", "refused", "not_a_page", "disallowed", "out_of_scope"];
 /// Outcome of URLs that redirect to another.
 const REDIRECTED: &str = "redirected";
-/// Maximum length of a chain of redirects and canonical URLs; longer ones are no mistake of the site.
+/// Maximum length of a chain of redirects and canonical URLs that is followed to find a cycle.
 const MAX_CHAIN: usize = 8;
 /// Maximum number of pages reinstated per URL.
 const MAX_REINSTATED: usize = 500;
@@ -120,7 +120,7 @@ async fn follow_chain(
             Link::Page => return Ok(()),
             Link::NoPage => {
                 let last = chain.iter().rev().find(|(_, redirected)| !redirected);
-                return insist(frontier, crawl, last).await;
+                return recrawl_ignoring_canonical(frontier, crawl, last).await;
             }
             Link::Elsewhere { redirected, url } => {
                 chain.push((current, redirected));
@@ -130,13 +130,13 @@ async fn follow_chain(
         if let Some(start) = chain.iter().position(|(url, _)| *url == current) {
             // A cycle. The smallest URL, so that every worker chooses the same one.
             let smallest = chain[start..].iter().filter(|(_, redirected)| !redirected).min();
-            return insist(frontier, crawl, smallest).await;
+            return recrawl_ignoring_canonical(frontier, crawl, smallest).await;
         }
     }
     Ok(())
 }
 
-async fn insist(
+async fn recrawl_ignoring_canonical(
     frontier: &dyn Frontier,
     crawl: &CrawlId,
     page: Option<&(String, bool)>,

@@ -45,7 +45,7 @@ pub(super) struct Claims {
 #[derive(Debug)]
 pub(super) enum OwnClaim {
     /// The URL is claimed.
-    ClaimOutcome,
+    Claimed,
     /// The URL was seen already.
     Seen(SeenMark),
 }
@@ -100,7 +100,7 @@ impl Claims {
             _ => {}
         }
         match answer {
-            ClaimOutcome::Granted => Ok(OwnClaim::ClaimOutcome),
+            ClaimOutcome::Granted => Ok(OwnClaim::Claimed),
             ClaimOutcome::Seen { owner, at, until } => {
                 let crawl = owner.rsplit_once('@').map(|(_, crawl)| crawl);
                 // An older mark is of a deleted crawl with the same name.
@@ -114,7 +114,7 @@ impl Claims {
                         Ok(OwnClaim::Seen(SeenMark { owner, at, until, links: None }))
                     }
                     // Without stored links the page is fetched again, so that its links are followed.
-                    None => self.take_over(url, by, now).await.map(|()| OwnClaim::ClaimOutcome),
+                    None => self.take_over(url, by, now).await.map(|()| OwnClaim::Claimed),
                 }
             }
             ClaimOutcome::Taken { owner, .. } => Err(claimed_by(&owner, now)),

@@ -2,7 +2,7 @@
 
 use super::{CrawlStage, CrawlStep, canonical};
 use crawlway_clock::Timestamp;
-use crawlway_fetch::Share;
+use crawlway_fetch::MemoryReservation;
 use crawlway_flow::{EffectError, fail};
 use crawlway_store::{CrawlId, frontier::NewUrl, seen::SeenUrl};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ pub(in super::super) struct CrawlEffect {
     pub(super) removed: Vec<String>,
     pub(super) seen: Vec<SeenUrl>,
     /// Memory share of the message, released after these steps.
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<MemoryReservation>,
 }
 
 impl CrawlEffect {

@@ -6,12 +6,12 @@ use super::{
     response::{Response, classify},
 };
 use crawlway_clock::Backoff;
-use crawlway_fetch::{Fetched, Request, Validators};
+use crawlway_fetch::{FetchResponse, Request, Validators};
 use crawlway_flow::{StageError, fail};
 use crawlway_store::{Ticket, frontier};
 
 impl PageCrawl<'_> {
-    pub(super) async fn fetch(&mut self) -> Result<Box<Fetched>, Exit> {
+    pub(super) async fn fetch(&mut self) -> Result<Box<FetchResponse>, Exit> {
         let options = &self.stage.options;
         let request = Request {
             url: self.url.clone(),
@@ -29,7 +29,8 @@ impl PageCrawl<'_> {
         };
         fail::passed("crawl", CrawlStep::Fetched.name());
         let is_conditional = self.job.validators != frontier::Validators::default();
-        let host_delay = Backoff::new(options.host_retry, options.longest_retry).delay(self.attempt.max(1));
+        let host_delay =
+            Backoff::new(options.host_retry_delay, options.max_host_retry_delay).delay(self.attempt.max(1));
         let response = classify(fetched, &self.url, is_conditional, host_delay, self.clock)?;
         self.now = self.clock.now();
         self.note.requested = true;
@@ -68,7 +69,7 @@ impl PageCrawl<'_> {
 }
 
 /// Validators of the response, or else those of the previous one.
-pub(super) fn validators(fetched: &Fetched, previous: frontier::Validators) -> frontier::Validators {
+pub(super) fn validators(fetched: &FetchResponse, previous: frontier::Validators) -> frontier::Validators {
     let Validators { etag, last_modified } = Validators::of(&fetched.headers);
     frontier::Validators {
         etag: etag.or(previous.etag),

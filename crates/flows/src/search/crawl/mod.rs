@@ -83,11 +83,11 @@ pub struct CrawlOptions {
     /// Request template; the URL is set for each page.
     pub request: Request,
     /// Lease of a claimed URL.
-    pub claim: Duration,
+    pub claim_lease: Duration,
     /// Delay after the first attempt that failed because of the host; doubled with each attempt.
-    pub host_retry: Duration,
+    pub host_retry_delay: Duration,
     /// Maximum of that delay.
-    pub longest_retry: Duration,
+    pub max_host_retry_delay: Duration,
     /// Whether pages with `noindex` are published.
     pub publish_noindex: bool,
     /// Normalisation of links.
@@ -139,7 +139,7 @@ impl CrawlStage {
         };
         Self {
             fetcher,
-            claims: Claims::new(seen.clone(), frontier.clone(), options.claim),
+            claims: Claims::new(seen.clone(), frontier.clone(), options.claim_lease),
             settings: SettingsCache::new(frontier.clone()),
             frontier,
             seen,

@@ -128,7 +128,7 @@ impl<'a> PageCrawl<'a> {
         let (claims, url) = (&self.stage.claims, &self.job.url);
         let created_at = self.settings.created_at;
         match claims.claim_own(url, &self.owner, self.max_age, created_at, self.now).await? {
-            OwnClaim::ClaimOutcome => {}
+            OwnClaim::Claimed => {}
             OwnClaim::Seen(mark) if self.is_missing_in_index(&mark).await => {
                 claims.take_over(url, &self.owner, self.now).await?;
             }

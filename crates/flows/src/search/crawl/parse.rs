@@ -9,7 +9,7 @@ use super::{
 use crate::search::scope::{From, Scope};
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, Page, html::Robots, parse_bytes};
-use crawlway_fetch::Fetched;
+use crawlway_fetch::FetchResponse;
 use crawlway_flow::StageError;
 use crawlway_store::frontier::{self, NewUrl};
 use std::time::Duration;
@@ -34,7 +34,11 @@ pub(super) struct Parsed {
 }
 
 impl PageCrawl<'_> {
-    pub(super) async fn parse(&mut self, fetched: &mut Fetched, url: &NormalUrl) -> Result<Parsed, Exit> {
+    pub(super) async fn parse(
+        &mut self,
+        fetched: &mut FetchResponse,
+        url: &NormalUrl,
+    ) -> Result<Parsed, Exit> {
         self.note.facts.validators = validators(fetched, frontier::Validators::default());
         let (mut page, truncated) = self.parse_body(fetched).await?;
         let agent = self.stage.options.request.identity.robots_token();
@@ -52,15 +56,15 @@ impl PageCrawl<'_> {
     }
 
     /// Parses the body, or its beginning if the whole would exceed the memory of a page. Returns whether it was cut.
-    async fn parse_body(&self, fetched: &mut Fetched) -> Result<(Page, bool), StageError> {
-        let max = fetched.share.page_most() / PARSE_MEMORY_FACTOR;
+    async fn parse_body(&self, fetched: &mut FetchResponse) -> Result<(Page, bool), StageError> {
+        let max = fetched.memory_reservation.max_page_bytes() / PARSE_MEMORY_FACTOR;
         let truncated = fetched.body.len() > max;
         if truncated {
             // A copy, so that the whole body is freed.
             fetched.body = fetched.body[..max].to_vec().into();
         }
-        if fetched.share.cover(fetched.body.len() * PARSE_MEMORY_FACTOR).await.is_err() {
-            let reason = "other pages have all the memory that pages may take together".to_owned();
+        if fetched.memory_reservation.grow_to(fetched.body.len() * PARSE_MEMORY_FACTOR).await.is_err() {
+            let reason = "the memory budget is used up by other pages".to_owned();
             return Err(StageError::DeferItem { until: Timestamp::now() + MEMORY_DELAY, reason });
         }
         let content_type = fetched.content_type().map(str::to_owned);
@@ -84,7 +88,7 @@ impl PageCrawl<'_> {
         let Some(canonical) = &parsed.canonical else { return Ok(()) };
         if *canonical == *url
             || *canonical == self.url
-            || self.job.insist
+            || self.job.ignore_canonical
             || self.settings.scope.takes(canonical).is_err()
             || has_known_no_page(&*self.stage.frontier, &self.job.crawl, canonical.as_str()).await?
         {
@@ -115,7 +119,7 @@ impl PageCrawl<'_> {
     }
 }
 
-fn header_robots(fetched: &Fetched, agent: &str) -> Robots {
+fn header_robots(fetched: &FetchResponse, agent: &str) -> Robots {
     let values = fetched.headers.get_all("x-robots-tag").iter().filter_map(|value| value.to_str().ok());
     values.fold(Robots::default(), |robots, value| robots.or(Robots::from_header(value, agent)))
 }

@@ -7,12 +7,12 @@ use super::{
 };
 use crate::search::scope::Scope;
 use crawlway_content::{NormalUrl, url::normalise};
-use crawlway_fetch::Fetched;
+use crawlway_fetch::FetchResponse;
 use crawlway_flow::StageError;
 
 impl PageCrawl<'_> {
     /// URL under which the page is published: its own, or the claimed target of the redirect.
-    pub(super) async fn resolve_redirect(&mut self, fetched: &Fetched) -> Result<NormalUrl, Exit> {
+    pub(super) async fn resolve_redirect(&mut self, fetched: &FetchResponse) -> Result<NormalUrl, Exit> {
         let url = self.published_url(fetched.url.clone());
         if url == self.url {
             return Ok(url);

@@ -3,7 +3,7 @@
 use super::DISALLOWED;
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{Code, FetchError, Fetched};
+use crawlway_fetch::{FetchCode, FetchError, FetchResponse};
 use crawlway_flow::StageError;
 use http::{StatusCode, header};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) enum Response {
     /// Page.
-    Page(Box<Fetched>),
+    Page(Box<FetchResponse>),
     /// 304 Not Modified.
-    NotModified(Box<Fetched>),
+    NotModified(Box<FetchResponse>),
     /// Redirect to another origin that must not be requested now.
     RedirectDeferred { url: NormalUrl, reason: String },
     /// No page, which a retry would not change. `requested` unless robots.txt disallows it; `gone` if it is permanent.
@@ -30,7 +30,7 @@ const DEFAULT_DELAY: Duration = Duration::from_secs(1);
 /// Classifies the result of a fetch. `is_conditional` for a request with validators. A failure of the host, and not of
 /// this page alone, is retried after `host_delay`.
 pub(super) fn classify(
-    fetched: Result<Fetched, FetchError>,
+    fetched: Result<FetchResponse, FetchError>,
     url: &NormalUrl,
     is_conditional: bool,
     host_delay: Duration,
@@ -42,7 +42,11 @@ pub(super) fn classify(
     }
 }
 
-fn of_status(fetched: Fetched, is_conditional: bool, host_delay: Duration) -> Result<Response, StageError> {
+fn of_status(
+    fetched: FetchResponse,
+    is_conditional: bool,
+    host_delay: Duration,
+) -> Result<Response, StageError> {
     let status = fetched.status;
     let no_page =
         |outcome, detail: String, gone| Ok(Response::NoPage { outcome, detail, requested: true, gone });
@@ -90,19 +94,21 @@ fn of_error(
     let text = error.to_string();
     let at: Option<NormalUrl> = error.url.parse().ok();
     match error.code {
-        Code::GateWait | Code::GateOpen | Code::RobotsWait
+        FetchCode::RateLimited | FetchCode::BreakerOpen | FetchCode::RobotsWait
             if at.as_ref().is_some_and(|at| at.origin() != url.origin()) =>
         {
             // Deferring this group would block it because of another one.
             Ok(Response::RedirectDeferred { url: at.unwrap_or_else(|| url.clone()), reason: error.detail })
         }
-        Code::GateWait | Code::GateOpen | Code::RobotsWait => Err(StageError::DeferGroup {
-            until: error.not_before.unwrap_or(now + DEFAULT_DELAY),
-            reason: text.into(),
-        }),
-        Code::MemoryWait => Err(StageError::DeferItem { until: now + DEFAULT_DELAY, reason: text }),
-        Code::GateUnavailable => Err(StageError::Unavailable { error: text }),
-        Code::RobotsDisallowed => {
+        FetchCode::RateLimited | FetchCode::BreakerOpen | FetchCode::RobotsWait => {
+            Err(StageError::DeferGroup {
+                until: error.not_before.unwrap_or(now + DEFAULT_DELAY),
+                reason: text.into(),
+            })
+        }
+        FetchCode::MemoryWait => Err(StageError::DeferItem { until: now + DEFAULT_DELAY, reason: text }),
+        FetchCode::RateLimiterUnavailable => Err(StageError::Unavailable { error: text }),
+        FetchCode::RobotsDisallowed => {
             Ok(Response::NoPage { outcome: DISALLOWED, detail: text, requested: false, gone: false })
         }
         code if code.is_transient() => {
@@ -116,7 +122,7 @@ fn of_error(
 }
 
 /// Reason why a successful response is no page, if it is none.
-fn not_a_page(fetched: &Fetched) -> Option<String> {
+fn not_a_page(fetched: &FetchResponse) -> Option<String> {
     if fetched.body.is_empty() {
         return Some("it is empty".to_owned());
     }
@@ -158,9 +164,11 @@ mod tests {
         let delay = Duration::from_secs(60);
         let error =
             |code| FetchError { code, url: page.to_string(), detail: String::new(), not_before: None };
-        for (code, expected) in
-            [(Code::Refused, Some(delay)), (Code::Blocked503, Some(delay)), (Code::HttpLength, None)]
-        {
+        for (code, expected) in [
+            (FetchCode::Refused, Some(delay)),
+            (FetchCode::Blocked503, Some(delay)),
+            (FetchCode::HttpLength, None),
+        ] {
             let after = match of_error(error(code), &page, delay, now) {
                 Err(StageError::Transient { after, .. }) => after,
                 _ => None,
@@ -174,7 +182,7 @@ mod tests {
         let now = Timestamp::now();
         let page: NormalUrl = "http://a.test/x".parse().unwrap();
         let delay = Duration::from_secs(60);
-        for code in [Code::GateWait, Code::RobotsWait] {
+        for code in [FetchCode::RateLimited, FetchCode::RobotsWait] {
             let error = |url: &str| FetchError {
                 code,
                 url: url.to_owned(),

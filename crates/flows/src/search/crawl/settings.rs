@@ -1,7 +1,7 @@
 //! Settings of crawls, cached by revision.
 
 use super::super::{
-    Definition, TermsState,
+    Definition, DefinitionState,
     definition::update_definition,
     rescan::rescan,
     scope::{OUT_OF_HOSTS, Scope},
@@ -30,7 +30,7 @@ pub(super) struct CrawlSettings {
     pub(super) recrawl_after: Duration,
     /// Creation time of the crawl.
     pub(super) created_at: Timestamp,
-    pub(super) state: TermsState,
+    pub(super) state: DefinitionState,
 }
 
 impl CrawlSettings {

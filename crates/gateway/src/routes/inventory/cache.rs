@@ -1,7 +1,7 @@
 //! `/api/cache/urls`: invalidation of the record cache.
 
 use super::urls::record_id;
-use crate::{extract::QueryParams, inventory::Inventory, problem::Problem, shape::CacheInvalidation};
+use crate::{dto::CacheInvalidation, extract::QueryParams, inventory::InventoryService, problem::Problem};
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -22,7 +22,7 @@ pub(super) struct InvalidateQuery {
     (status = BAD_REQUEST, description = "Invalid URL"),
 ))]
 pub(super) async fn invalidate(
-    State(inventory): State<Inventory>,
+    State(inventory): State<InventoryService>,
     QueryParams(query): QueryParams<InvalidateQuery>,
 ) -> Result<Json<CacheInvalidation>, Problem> {
     let id = query.url.as_deref().map(record_id).transpose()?;

@@ -3,13 +3,13 @@
 mod cache;
 mod urls;
 
-use crate::inventory::Inventory;
+use crate::inventory::InventoryService;
 use axum::extract::FromRef;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S>
 where
-    Inventory: FromRef<S>,
+    InventoryService: FromRef<S>,
 {
     OpenApiRouter::new()
         .routes(routes!(urls::add_at_root))

@@ -1,12 +1,12 @@
 //! `/api/urls`: publishing of URLs, and their records.
 
 use crate::{
-    answers::normal_url,
+    dto::{AcceptedUrl, UrlList, UrlRecord},
     extract::{JsonBody, PathParams, QueryParams},
-    inventory::{CurrentRecord, Inventory},
+    inventory::{CurrentRecord, InventoryService},
     problem::{Problem, check_limit, excerpt},
     routes::{default_limit, uncancelled},
-    shape::{AcceptedUrl, UrlList, UrlRecord},
+    service::normal_url,
 };
 use axum::{
     Json,
@@ -45,7 +45,7 @@ pub(super) struct NewUrl {
         headers(("retry-after" = u32, description = "Delay in seconds"))),
 ))]
 pub(super) async fn add(
-    State(inventory): State<Inventory>,
+    State(inventory): State<InventoryService>,
     JsonBody(NewUrl { url }): JsonBody<NewUrl>,
 ) -> Result<impl IntoResponse, Problem> {
     let accept = async move { inventory.accept(&url).await };
@@ -60,7 +60,7 @@ pub(super) async fn add(
         headers(("location" = String, description = "Path of the record"))),
 ))]
 pub(super) async fn add_at_root(
-    inventory: State<Inventory>,
+    inventory: State<InventoryService>,
     body: JsonBody<NewUrl>,
 ) -> Result<impl IntoResponse, Problem> {
     add(inventory, body).await
@@ -110,7 +110,7 @@ pub(super) enum OneOrMany {
     (status = SERVICE_UNAVAILABLE, description = "Record store unavailable, and no cached record"),
 ))]
 pub(super) async fn find(
-    State(inventory): State<Inventory>,
+    State(inventory): State<InventoryService>,
     QueryParams(query): QueryParams<FindQuery>,
 ) -> Result<Response, Problem> {
     if let Some(url) = &query.url {
@@ -130,7 +130,7 @@ pub(super) async fn find(
     (status = NOT_FOUND, description = "Unknown record"),
 ))]
 pub(super) async fn one(
-    State(inventory): State<Inventory>,
+    State(inventory): State<InventoryService>,
     PathParams(id): PathParams<String>,
 ) -> Result<Response, Problem> {
     let parsed = id.parse::<RecordId>().map_err(|error| Problem::not_found(error.to_string()).field("id"))?;

@@ -2,20 +2,20 @@
 
 use super::new_crawl::NewCrawl;
 use crate::{
-    answers::crawls as answers,
+    context::Shared,
+    dto::{AcceptedCrawl, CrawlList, CrawlUrls, CrawlView, DeletedCrawl, SeedFailure},
     extract::{JsonBody, PathParams, QueryParams},
     index_backlog::BacklogSample,
-    parts::Shared,
     problem::Problem,
     routes::{default_limit, uncancelled},
-    shape::{Accepted, CrawlList, CrawlUrls, CrawlView, DeletedCrawl, SeedFailure},
+    service::crawls,
 };
 use axum::{
     Json,
     extract::State,
     response::{AppendHeaders, IntoResponse},
 };
-use crawlway_flows::search::{Asked, Definition, add_sitemaps, begin, failed_seeds};
+use crawlway_flows::search::{CrawlRequest, Definition, add_sitemaps, failed_seeds, start_crawl};
 use crawlway_store::{
     CrawlId,
     frontier::{Crawl, CrawlState},
@@ -56,7 +56,7 @@ pub(super) struct UrlsQuery {
 /// limit continues with pending URLs, a wider scope adds excluded URLs, failed URLs are retried, and seeds and pages that are due
 /// are fetched again. Sitemaps are read in the background.
 #[utoipa::path(post, path = "/api/crawls", operation_id = "startCrawl", tag = "crawls", request_body = NewCrawl, responses(
-    (status = ACCEPTED, body = Accepted, description = "Accepted, durably stored",
+    (status = ACCEPTED, body = AcceptedCrawl, description = "Accepted, durably stored",
         headers(("location" = String, description = "Path of the crawl"))),
     (status = BAD_REQUEST, description = "Invalid settings, such as a seed with a forbidden address; `field` has the place"),
 ))]
@@ -64,27 +64,27 @@ pub(super) async fn start(
     State(shared): State<Shared>,
     JsonBody(crawl): JsonBody<NewCrawl>,
 ) -> Result<impl IntoResponse, Problem> {
-    crawl.check_addresses(&shared.parts.inventory)?;
-    let crawl = crawl.into_asked(shared.parts.crawl_defaults)?;
+    crawl.check_addresses(&shared.context.inventory)?;
+    let crawl = crawl.into_request(shared.context.crawl_defaults)?;
     let accepted =
         uncancelled(begin_crawl(shared, crawl), "the start was interrupted; repeat the request").await?;
     let location = AppendHeaders([(header::LOCATION, accepted.location.clone())]);
     Ok((StatusCode::ACCEPTED, location, Json(accepted)))
 }
 
-async fn begin_crawl(shared: Shared, crawl: Asked) -> Result<Accepted, Problem> {
-    let started = begin(&*shared.parts.frontier, &*shared.parts.seen, &crawl).await?;
-    (shared.parts.wake)();
+async fn begin_crawl(shared: Shared, crawl: CrawlRequest) -> Result<AcceptedCrawl, Problem> {
+    let started = start_crawl(&*shared.context.frontier, &*shared.context.seen, &crawl).await?;
+    (shared.context.wake)();
     let id = started.crawl.id.clone();
     if crawl.definition.sitemaps {
         spawn_sitemaps(&shared, id.clone(), crawl.definition);
     }
-    Ok(Accepted {
+    Ok(AcceptedCrawl {
         location: format!("/api/crawls/{id}"),
         name: id.to_string(),
         new: started.new,
         added: started.added,
-        again: started.again,
+        again: started.reopened,
         recent: started.recent,
         outcomes: started.outcomes,
     })
@@ -94,7 +94,7 @@ async fn begin_crawl(shared: Shared, crawl: Asked) -> Result<Accepted, Problem> 
 pub(in crate::routes) async fn resume_sitemaps(shared: Shared) {
     let mut after = None;
     loop {
-        let crawls = shared.parts.frontier.crawls(after.as_ref(), answers::MAX_CRAWLS).await;
+        let crawls = shared.context.frontier.crawls(after.as_ref(), crawls::MAX_CRAWLS).await;
         let Ok(crawls) = crawls else { return };
         for crawl in &crawls {
             let Ok(definition) = serde_json::from_str::<Definition>(&crawl.definition) else { continue };
@@ -103,7 +103,7 @@ pub(in crate::routes) async fn resume_sitemaps(shared: Shared) {
             }
         }
         after = crawls.last().map(|crawl| crawl.id.clone());
-        if crawls.len() < answers::MAX_CRAWLS {
+        if crawls.len() < crawls::MAX_CRAWLS {
             return;
         }
     }
@@ -117,11 +117,11 @@ fn spawn_sitemaps(shared: &Shared, id: CrawlId, definition: Definition) {
 }
 
 async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
-    let parts = &shared.parts;
-    let reading = add_sitemaps(&*parts.frontier, &parts.fetcher, &parts.request, &id, &definition);
+    let context = &shared.context;
+    let reading = add_sitemaps(&*context.frontier, &context.fetcher, &context.request, &id, &definition);
     let read = tokio::select! {
         read = reading => Some(read),
-        _ = parts.stop.requested() => None,
+        _ = context.stop.requested() => None,
     };
     match read {
         Some(Ok((added, warnings))) => {
@@ -133,7 +133,7 @@ async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
         Some(Err(error)) => tracing::warn!(crawl = %id, %error, "adding the pages of sitemaps failed"),
         None => {}
     }
-    (parts.wake)();
+    (context.wake)();
     shared.reading_sitemaps.lock().remove(&id);
 }
 
@@ -145,9 +145,9 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<CrawlList>, Problem> {
-    let (crawls, next) = answers::list(&*shared.parts.frontier, query.after.as_deref(), query.limit).await?;
+    let (crawls, next) = crawls::list(&*shared.context.frontier, query.after.as_deref(), query.limit).await?;
     let last_end = crawls.iter().filter_map(|crawl| crawl.ended_at).max();
-    let backlog = BacklogSample::take(&shared.parts, &shared.backlog, last_end).await?;
+    let backlog = BacklogSample::take(&shared.context, &shared.backlog, last_end).await?;
     Ok(Json(CrawlList {
         crawls: crawls.into_iter().map(|crawl| view(&shared, crawl, &backlog)).collect(),
         next,
@@ -164,10 +164,10 @@ pub(super) async fn one(
     State(shared): State<Shared>,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<CrawlView>, Problem> {
-    let crawl = answers::crawl(&*shared.parts.frontier, &id).await?;
-    let backlog = BacklogSample::take(&shared.parts, &shared.backlog, crawl.ended_at).await?;
+    let crawl = crawls::crawl(&*shared.context.frontier, &id).await?;
+    let backlog = BacklogSample::take(&shared.context, &shared.backlog, crawl.ended_at).await?;
     let failed = match crawl.state.has_ended() {
-        true => failed_seeds(&*shared.parts.frontier, &*shared.parts.trails, &crawl).await?,
+        true => failed_seeds(&*shared.context.frontier, &*shared.context.trails, &crawl).await?,
         false => Vec::new(),
     };
     let failed_seeds = failed.into_iter().map(SeedFailure::from).collect();
@@ -225,7 +225,7 @@ pub(super) async fn delete(
     State(shared): State<Shared>,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<DeletedCrawl>, Problem> {
-    let delete = async move { answers::delete(&*shared.parts.frontier, &id).await };
+    let delete = async move { crawls::delete(&*shared.context.frontier, &id).await };
     Ok(Json(uncancelled(delete, "the deletion was interrupted; repeat the request").await?))
 }
 
@@ -242,7 +242,7 @@ pub(super) async fn urls(
 ) -> Result<Json<CrawlUrls>, Problem> {
     let UrlsQuery { outcome, after, limit } = query;
     let listed =
-        answers::urls(&*shared.parts.frontier, &id, outcome.as_deref(), after.as_deref(), limit).await?;
+        crawls::urls(&*shared.context.frontier, &id, outcome.as_deref(), after.as_deref(), limit).await?;
     Ok(Json(listed))
 }
 
@@ -251,9 +251,9 @@ async fn set(
     PathParams(id): PathParams<String>,
     state: CrawlState,
 ) -> Result<Json<CrawlView>, Problem> {
-    let crawl = answers::set_state(&*shared.parts.frontier, &id, state).await?;
-    (shared.parts.wake)();
-    let backlog = BacklogSample::take(&shared.parts, &shared.backlog, crawl.ended_at).await?;
+    let crawl = crawls::set_state(&*shared.context.frontier, &id, state).await?;
+    (shared.context.wake)();
+    let backlog = BacklogSample::take(&shared.context, &shared.backlog, crawl.ended_at).await?;
     Ok(Json(view(&shared, crawl, &backlog)))
 }
 
@@ -265,7 +265,7 @@ fn view(shared: &Shared, crawl: Crawl, backlog: &BacklogSample) -> CrawlView {
         crawl.state == CrawlState::Running && crawl.counts.in_flight == 0 && crawl.counts.waiting > 0;
     let waits_for = match crawl.state {
         CrawlState::Paused => Some(format!("paused; `crawlway crawl resume {}` resumes it", crawl.id)),
-        _ if is_idle => shared.parts.fetcher.waits_for(),
+        _ if is_idle => shared.context.fetcher.delayed_hosts_summary(),
         _ => None,
     };
     CrawlView::new(crawl, rate, Some(to_be_indexed), waits_for, reading)

@@ -8,7 +8,7 @@ mod stored_pages;
 
 pub(super) use crawls::resume_sitemaps;
 
-use crate::parts::Shared;
+use crate::context::Shared;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {

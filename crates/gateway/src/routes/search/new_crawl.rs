@@ -1,8 +1,8 @@
 //! Body of `POST /api/crawls`, and its validation.
 
-use crate::{inventory::Inventory, parts::CrawlDefaults, problem::Problem};
+use crate::{context::CrawlDefaults, inventory::InventoryService, problem::Problem};
 use crawlway_clock::{DURATION_SYNTAX, parse_duration};
-use crawlway_flows::search::{Asked, Definition, DefinitionError, TermsState};
+use crawlway_flows::search::{CrawlRequest, Definition, DefinitionError, DefinitionState};
 use crawlway_store::CrawlId;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -57,7 +57,7 @@ pub(super) struct NewCrawl {
 
 impl NewCrawl {
     /// Applies the SSRF guard to literal addresses of seeds, as `POST /api/urls` does.
-    pub(super) fn check_addresses(&self, inventory: &Inventory) -> Result<(), Problem> {
+    pub(super) fn check_addresses(&self, inventory: &InventoryService) -> Result<(), Problem> {
         for (index, seed) in self.seeds.iter().enumerate() {
             if let Some(problem) = inventory.refused_address(seed) {
                 return Err(problem.field(format!("seeds[{index}]")));
@@ -67,11 +67,11 @@ impl NewCrawl {
     }
 
     /// Validated crawl.
-    pub(super) fn into_asked(self, defaults: CrawlDefaults) -> Result<Asked, Problem> {
+    pub(super) fn into_request(self, defaults: CrawlDefaults) -> Result<CrawlRequest, Problem> {
         let name = self.name.as_deref().map(CrawlId::new).transpose();
         let name = name.map_err(|error| Problem::invalid(error.to_string()).field("name"))?;
         let fresh = self.fresh;
-        Ok(Asked { name, definition: self.into_definition(defaults)?, fresh, file: None })
+        Ok(CrawlRequest { name, definition: self.into_definition(defaults)?, fresh, file: None })
     }
 
     fn into_definition(self, defaults: CrawlDefaults) -> Result<Definition, Problem> {
@@ -101,7 +101,7 @@ impl NewCrawl {
             max_pages: self.max_pages,
             recrawl_after,
             traps: defaults.traps,
-            state: TermsState::default(),
+            state: DefinitionState::default(),
         };
         definition.checked().map_err(|error| {
             let field = match &error {

@@ -1,6 +1,6 @@
 //! `/api/search`: full-text search.
 
-use crate::{answers, extract::QueryParams, parts::Shared, problem::Problem, shape};
+use crate::{context::Shared, dto, extract::QueryParams, problem::Problem, service};
 use axum::{Json, extract::State};
 use crawlway_store::pages::SearchRequest;
 use serde::Deserialize;
@@ -36,14 +36,14 @@ fn yes() -> bool {
 
 /// Search pages by their text
 #[utoipa::path(get, path = "/api/search", operation_id = "searchPages", tag = "search", params(SearchQuery), responses(
-    (status = OK, body = shape::Results, description = "Search results"),
+    (status = OK, body = dto::Results, description = "Search results"),
     (status = BAD_REQUEST, description = "Invalid query or parameter; `position` has the place in the query"),
 ))]
 pub(super) async fn search(
     State(shared): State<Shared>,
     QueryParams(query): QueryParams<SearchQuery>,
-) -> Result<Json<shape::Results>, Problem> {
+) -> Result<Json<dto::Results>, Problem> {
     let SearchQuery { q, limit, offset, fold } = query;
     let search = SearchRequest { query: q, offset, limit, collapse_duplicates: fold };
-    Ok(Json(answers::search(&**shared.index()?, &search).await?))
+    Ok(Json(service::search(&**shared.index()?, &search).await?))
 }

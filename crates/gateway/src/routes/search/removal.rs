@@ -1,8 +1,8 @@
 //! `DELETE /api/pages`: removal of pages from the index.
 
 use crate::{
-    answers::removal, extract::QueryParams, parts::Shared, problem::Problem, routes::uncancelled,
-    shape::RemovedPages,
+    context::Shared, dto::RemovedPages, extract::QueryParams, problem::Problem, routes::uncancelled,
+    service::removal,
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;

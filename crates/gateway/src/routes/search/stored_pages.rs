@@ -1,12 +1,12 @@
 //! `/api/pages`: stored pages.
 
 use crate::{
+    context::Shared,
+    dto::{PageList, StoredPage},
     extract::QueryParams,
-    parts::Shared,
     problem::{Problem, excerpt},
     routes::default_limit,
-    shape::{PageList, StoredPage},
-    stored::{self, CrawlRecords, PagesWanted},
+    stored_pages::{self, CrawlStores, PageQuery},
 };
 use axum::{
     Json,
@@ -73,7 +73,7 @@ pub(super) async fn find(
         if let Some((name, _)) = others.into_iter().find(|(_, given)| *given) {
             return Err(Problem::invalid("cannot be combined with `url`; leave one of them out").field(name));
         }
-        let page = stored::page(&**index, &url).await?;
+        let page = stored_pages::page(&**index, &url).await?;
         let page = page.ok_or_else(|| {
             let detail =
                 format!("no stored page of `{}`; see `/api/trails?url=` for its trail", excerpt(&url));
@@ -82,7 +82,7 @@ pub(super) async fn find(
         return Ok(Json(page).into_response());
     }
     let limit = limit.unwrap_or_else(default_limit);
-    let wanted = PagesWanted { host, query, crawl, cursor, limit, with_text: text };
-    let records = CrawlRecords { frontier: &*shared.parts.frontier, trails: &*shared.parts.trails };
-    Ok(Json(stored::pages(&**index, Some(records), &wanted).await?).into_response())
+    let wanted = PageQuery { host, query, crawl, cursor, limit, with_text: text };
+    let records = CrawlStores { frontier: &*shared.context.frontier, trails: &*shared.context.trails };
+    Ok(Json(stored_pages::pages(&**index, Some(records), &wanted).await?).into_response())
 }

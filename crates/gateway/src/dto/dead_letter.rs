@@ -9,14 +9,15 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeadList {
     /// Dead letters by queue, the oldest first, without headers and bodies.
-    pub dead: Vec<Letter>,
+    pub dead: Vec<DeadLetterView>,
     /// Pagination cursors of the queues with further dead letters.
-    pub next: Vec<NextDead>,
+    pub next: Vec<DeadListCursor>,
 }
 
 /// Pagination cursor of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct NextDead {
+#[schema(as = NextDead)]
+pub struct DeadListCursor {
     /// Queue.
     pub queue: String,
     /// The `after` of the next request.
@@ -45,7 +46,8 @@ pub struct Dropped {
 
 /// Dead letter: a message that failed for good.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Letter {
+#[schema(as = Letter)]
+pub struct DeadLetterView {
     /// Id of the dead letter.
     pub id: String,
     /// Queue of the message.
@@ -53,7 +55,7 @@ pub struct Letter {
     /// URL in the message, if there is one.
     pub url: Option<String>,
     /// Cause of the failure.
-    pub cause: Cause,
+    pub cause: DeadLetterCauseView,
     /// Reason in words.
     pub reason: String,
     /// Number of attempts.
@@ -74,7 +76,7 @@ pub struct Letter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DeathCause)]
-pub enum Cause {
+pub enum DeadLetterCauseView {
     /// All attempts failed.
     AttemptsUsedUp,
     /// Its worker process was lost while it ran solo.
@@ -83,7 +85,7 @@ pub enum Cause {
     Refused,
 }
 
-impl From<crawlway_broker::DeadLetterCause> for Cause {
+impl From<crawlway_broker::DeadLetterCause> for DeadLetterCauseView {
     fn from(cause: crawlway_broker::DeadLetterCause) -> Self {
         match cause {
             crawlway_broker::DeadLetterCause::AttemptsUsedUp => Self::AttemptsUsedUp,
@@ -93,12 +95,12 @@ impl From<crawlway_broker::DeadLetterCause> for Cause {
     }
 }
 
-impl From<Cause> for crawlway_broker::DeadLetterCause {
-    fn from(cause: Cause) -> Self {
+impl From<DeadLetterCauseView> for crawlway_broker::DeadLetterCause {
+    fn from(cause: DeadLetterCauseView) -> Self {
         match cause {
-            Cause::AttemptsUsedUp => Self::AttemptsUsedUp,
-            Cause::WorkerLost => Self::WorkerLost,
-            Cause::Refused => Self::Refused,
+            DeadLetterCauseView::AttemptsUsedUp => Self::AttemptsUsedUp,
+            DeadLetterCauseView::WorkerLost => Self::WorkerLost,
+            DeadLetterCauseView::Refused => Self::Refused,
         }
     }
 }
@@ -137,7 +139,7 @@ pub struct DeadLetterMessage {
     pub body_base64: Option<String>,
 }
 
-impl Letter {
+impl DeadLetterView {
     /// Dead letter without headers and body, for lists.
     pub fn summary(letter: &DeadLetter) -> Self {
         let failure = |failure: &crawlway_broker::Failure| Failure {

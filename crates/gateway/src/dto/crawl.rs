@@ -94,7 +94,8 @@ pub struct DeletedCrawl {
 
 /// Accepted crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Accepted {
+#[schema(as = Accepted)]
+pub struct AcceptedCrawl {
     /// Name of the crawl.
     pub name: String,
     /// Path of the crawl.
@@ -155,7 +156,7 @@ pub struct Counts {
 
 impl CrawlView {
     /// Crawl from its stored state alone, for a process without stages.
-    pub fn at_rest(crawl: Crawl, to_be_indexed: Option<u64>, no_worker: bool) -> Self {
+    pub fn from_stored(crawl: Crawl, to_be_indexed: Option<u64>, no_worker: bool) -> Self {
         let settings = serde_json::from_str::<search::Definition>(&crawl.definition);
         let sitemaps_unread = settings.is_ok_and(|settings| settings.state.sitemaps_unread)
             && crawl.state == CrawlState::Finished;

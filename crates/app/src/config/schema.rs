@@ -1,42 +1,42 @@
-//! Which keys there are, as the defaults have them, and which one was probably meant.
+//! Schema of the settings, from the defaults, and suggestions for misspelt keys.
 
 use super::layers::Entry;
 
-/// The known keys.
+/// Schema of the settings: all keys with their defaults.
 #[derive(Debug)]
-pub(super) struct Shape<'a> {
+pub(super) struct Schema<'a> {
     defaults: &'a [Entry],
 }
 
-/// What a key is.
+/// Kind of a key.
 #[derive(Debug, PartialEq)]
-pub(super) enum Known<'a> {
-    /// A table of keys.
+pub(super) enum KeyKind<'a> {
+    /// Table of keys.
     Table,
-    /// A setting, with its default.
+    /// Setting with its default.
     Setting(&'a toml::Value),
     Unknown,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> Schema<'a> {
     pub(super) fn of(defaults: &'a [Entry]) -> Self {
         Self { defaults }
     }
 
-    pub(super) fn at(&self, key: &[String]) -> Known<'a> {
-        // Somebody who writes `[queue.default]` means the defaults, and not a queue of that name.
+    pub(super) fn at(&self, key: &[String]) -> KeyKind<'a> {
+        // `[queue.default]` is a misspelt `[queue.defaults]`, not a queue.
         if matches!(key, [queue, name, ..] if queue == "queue" && name == "default") {
-            return Known::Unknown;
+            return KeyKind::Unknown;
         }
         let key = as_default(key);
         match self.defaults.iter().find(|entry| entry.key.starts_with(&key)) {
-            Some(entry) if entry.key.len() == key.len() => Known::Setting(&entry.value),
-            Some(_) => Known::Table,
-            None => Known::Unknown,
+            Some(entry) if entry.key.len() == key.len() => KeyKind::Setting(&entry.value),
+            Some(_) => KeyKind::Table,
+            None => KeyKind::Unknown,
         }
     }
 
-    /// The known key that is nearest to an unknown one whose parent is known, if one is near.
+    /// KeyKind key similar to an unknown one whose parent is known.
     pub(super) fn nearest(&self, unknown: &[String]) -> Option<Vec<String>> {
         let (last, parent) = unknown.split_last()?;
         let default_parent = as_default(parent);
@@ -50,13 +50,13 @@ impl<'a> Shape<'a> {
         if let Some(sibling) = nearest(last, siblings) {
             return Some([parent, &[sibling.to_owned()]].concat());
         }
-        // Right name, wrong table.
+        // The same name in another table.
         let elsewhere = self.defaults.iter().find(|entry| entry.key.last() == Some(last));
         elsewhere.map(|entry| entry.key.clone())
     }
 }
 
-/// The key in the defaults that says what this one may be: queues of their own are like the defaults of all.
+/// Key in the defaults with the same type: tables of single queues have the keys of `[queue.defaults]`.
 fn as_default(key: &[String]) -> Vec<String> {
     let mut key = key.to_vec();
     if let [queue, name, ..] = key.as_mut_slice()
@@ -67,7 +67,7 @@ fn as_default(key: &[String]) -> Vec<String> {
     key
 }
 
-/// The candidate that is nearest to what was written, if it is near enough to be a slip.
+/// Most similar candidate, if it is similar enough to be a misspelling.
 fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (written.chars().count() / 3).clamp(1, 3);
     candidates
@@ -89,13 +89,13 @@ mod tests {
 
     fn suggestion(unknown: &str) -> Option<String> {
         let defaults = layers::defaults(DEFAULTS).unwrap();
-        let shape = Shape::of(&defaults);
-        assert_eq!(shape.at(&key(unknown)), Known::Unknown, "{unknown}");
-        shape.nearest(&key(unknown)).map(|key| key.join("."))
+        let schema = Schema::of(&defaults);
+        assert_eq!(schema.at(&key(unknown)), KeyKind::Unknown, "{unknown}");
+        schema.nearest(&key(unknown)).map(|key| key.join("."))
     }
 
     #[test]
-    fn slips_find_what_was_meant() {
+    fn misspelt_keys_get_suggestions() {
         for (unknown, meant) in [
             ("data_dri", "data_dir"),
             ("datadir", "data_dir"),

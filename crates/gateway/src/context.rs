@@ -1,14 +1,14 @@
 //! Dependencies of the gateway, injected by the process that runs it.
 
 use crate::{
-    crawl_rates::CrawlRates, index_backlog::IndexBacklog, inventory::Inventory, metrics::Telemetry,
+    crawl_rates::CrawlRates, index_backlog::IndexBacklog, inventory::InventoryService, metrics::Telemetry,
     problem::Problem, readiness::Readiness,
 };
 use axum::extract::FromRef;
-use crawlway_broker::Broker;
+use crawlway_broker::DeadLetters;
 use crawlway_clock::Clock;
 use crawlway_fetch::{Fetcher, Request};
-use crawlway_flow::{Meter, Stop};
+use crawlway_flow::{Shutdown, StageMetrics};
 use crawlway_flows::search::Traps;
 use crawlway_store::{CrawlId, Frontier, PageIndex, RateLimiter, SeenUrls, Trails};
 use parking_lot::Mutex;
@@ -16,9 +16,9 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 /// Dependencies of the gateway: contracts, and state of the process that runs it.
 #[derive(Clone)]
-pub struct Parts {
+pub struct GatewayContext {
     /// Queues, with the frontier as one of them.
-    pub broker: Arc<dyn Broker>,
+    pub queues: Arc<dyn DeadLetters>,
     /// Crawls and their URLs.
     pub frontier: Arc<dyn Frontier>,
     /// Seen-URL store.
@@ -30,7 +30,7 @@ pub struct Parts {
     /// Search index; `None` in a process without access to one.
     pub index: Option<Arc<dyn PageIndex>>,
     /// The flow `inventory`.
-    pub inventory: Inventory,
+    pub inventory: InventoryService,
     /// HTTP client for sitemaps; also the source of the fetch metrics.
     pub fetcher: Arc<Fetcher>,
     /// Template of a fetch; only the URL differs.
@@ -48,7 +48,7 @@ pub struct Parts {
     /// Name of this process in trails.
     pub worker: Arc<str>,
     /// Shutdown signal: from then on the gateway is not ready and drains.
-    pub stop: Stop,
+    pub stop: Shutdown,
 }
 
 /// Defaults of crawl settings.
@@ -68,13 +68,13 @@ pub struct StageMeter {
     /// Stage, such as `crawl`.
     pub stage: &'static str,
     /// Counters of the stage.
-    pub meter: Arc<Meter>,
+    pub meter: Arc<StageMetrics>,
 }
 
-impl fmt::Debug for Parts {
+impl fmt::Debug for GatewayContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts")
-            .field("broker", &self.broker)
+        f.debug_struct("GatewayContext")
+            .field("queues", &self.queues)
             .field("frontier", &self.frontier)
             .field("index", &self.index)
             .field("meters", &self.meters)
@@ -88,7 +88,7 @@ pub(crate) struct Shared(Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) parts: Parts,
+    pub(crate) context: GatewayContext,
     pub(crate) rates: CrawlRates,
     pub(crate) backlog: IndexBacklog,
     pub(crate) telemetry: Telemetry,
@@ -97,10 +97,10 @@ pub(crate) struct Inner {
 }
 
 impl Shared {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(context: GatewayContext) -> Self {
         Self(Arc::new(Inner {
-            telemetry: Telemetry::of_parts(&parts),
-            parts,
+            telemetry: Telemetry::of_gateway(&context),
+            context,
             rates: CrawlRates::default(),
             backlog: IndexBacklog::default(),
             reading_sitemaps: Mutex::default(),
@@ -109,14 +109,14 @@ impl Shared {
 
     /// Search index of this process.
     pub(crate) fn index(&self) -> Result<&Arc<dyn PageIndex>, Problem> {
-        let missing = || Problem::unavailable("this process has no search index; ask a gateway that has one");
-        self.parts.index.as_ref().ok_or_else(missing)
+        let missing = || Problem::unavailable("this process has no search index; use a gateway that has one");
+        self.context.index.as_ref().ok_or_else(missing)
     }
 }
 
-impl FromRef<Shared> for Inventory {
+impl FromRef<Shared> for InventoryService {
     fn from_ref(shared: &Shared) -> Self {
-        shared.parts.inventory.clone()
+        shared.context.inventory.clone()
     }
 }
 

@@ -5,7 +5,7 @@ use tokio::{sync::watch, time::Instant};
 
 /// Shutdown signal that any number of tasks can wait for. Once requested, a shutdown cannot be revoked.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<watch::Sender<Signals>>);
+pub struct Shutdown(Arc<watch::Sender<Signals>>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Signals {
@@ -22,7 +22,7 @@ impl Signals {
     }
 }
 
-impl Stop {
+impl Shutdown {
     /// Requests a graceful shutdown.
     pub fn request(&self) {
         self.0.send_if_modified(|signals| {
@@ -32,14 +32,14 @@ impl Stop {
         });
     }
 
-    /// Requests a shutdown without a drain: items in flight are handed back instead of finished.
-    pub fn request_at_once(&self) {
+    /// Requests a shutdown without a drain: items in flight are returned to their queue instead of finished.
+    pub fn request_immediate(&self) {
         self.request();
         self.0.send_modify(|signals| signals.immediate = true);
     }
 
     /// Flushes batches: those that wait for more items run with the items they have.
-    pub fn hurry(&self) {
+    pub fn flush(&self) {
         self.0.send_modify(|signals| signals.flushes = signals.flushes.wrapping_add(1));
     }
 

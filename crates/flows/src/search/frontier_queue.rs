@@ -1,29 +1,28 @@
-//! The frontier as a queue of the broker, so that the same commands manage both.
+//! The frontier as one of the queues, so that the same commands manage both.
 
 use super::source::frontier_queue;
 use crawlway_broker::{
-    Broker, BrokerError, DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage,
-    Delivery, Depth, Failure, Guarantees, Headers, Message, MessageId, Outgoing, PublishError, QueueName,
-    QueueSpec, Receipt, ReplayOutcome, SettleError, SettleOutcome, Verdict,
+    BrokerError, DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage, DeadLetters,
+    Depth, Failure, Headers, Message, MessageId, QueueAdmin, QueueName, QueueSpec, ReplayOutcome,
 };
 use crawlway_store::{Frontier, StoreError, frontier::DeadUrl};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// Page size of store calls.
 const PAGE_SIZE: usize = 500;
 
-/// Broker with the frontier as one more queue, which can be listed and whose dead letters can be read, replayed and dropped.
+/// Queues of a broker with the frontier as one more queue, which can be listed and whose dead letters can be read, replayed and dropped.
 /// Other operations on it are refused, with the alternative.
 #[derive(Debug)]
-pub struct WithFrontier {
-    broker: Arc<dyn Broker>,
+pub struct QueuesWithFrontier {
+    queues: Arc<dyn DeadLetters>,
     frontier: Arc<dyn Frontier>,
 }
 
-impl WithFrontier {
-    /// Adds this frontier to the queues of this broker.
-    pub fn new(broker: Arc<dyn Broker>, frontier: Arc<dyn Frontier>) -> Self {
-        Self { broker, frontier }
+impl QueuesWithFrontier {
+    /// Adds this frontier to the queues of a broker.
+    pub fn new(queues: Arc<dyn DeadLetters>, frontier: Arc<dyn Frontier>) -> Self {
+        Self { queues, frontier }
     }
 
     fn is_frontier(queue: &QueueName) -> bool {
@@ -127,6 +126,7 @@ fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
             headers: Headers::new(),
             body: serde_json::json!({ "crawl": url.crawl, "url": url.url }).to_string().into(),
             published_at: url.dead_at,
+            defects: Vec::new(),
         },
         cause: match &url.last_error {
             _ if url.worker_lost => DeadLetterCause::WorkerLost,
@@ -151,86 +151,46 @@ fn unavailable(error: StoreError) -> BrokerError {
 }
 
 #[async_trait::async_trait]
-impl Broker for WithFrontier {
-    fn guarantees(&self) -> Guarantees {
-        self.broker.guarantees()
-    }
-
-    async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
-        queues.iter().try_for_each(|spec| Self::refuse_frontier(&spec.name))?;
-        self.broker.declare(queues).await
-    }
-
+impl QueueAdmin for QueuesWithFrontier {
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
-        let mut queues = self.broker.queues().await?;
+        let mut queues = self.queues.queues().await?;
         queues.push(self.spec());
         queues.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(queues)
-    }
-
-    fn reachable(&self) -> Result<(), BrokerError> {
-        self.broker.reachable()
-    }
-
-    fn accepts_publishes(&self) -> Result<(), BrokerError> {
-        self.broker.accepts_publishes()
-    }
-
-    async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
-        self.broker.publish(batch).await
-    }
-
-    async fn receive(
-        &self,
-        queue: &QueueName,
-        max: usize,
-        wait: Duration,
-    ) -> Result<Vec<Delivery>, BrokerError> {
-        Self::refuse_frontier(queue)?;
-        self.broker.receive(queue, max, wait).await
-    }
-
-    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<SettleOutcome, SettleError>> {
-        self.broker.settle(verdicts).await
-    }
-
-    async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
-        self.broker.extend(receipts, lease).await
-    }
-
-    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        self.broker.mark_solo(receipt).await
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         if Self::is_frontier(queue) {
             return self.frontier_depth().await.map_err(unavailable);
         }
-        self.broker.depth(queue).await
+        self.queues.depth(queue).await
     }
 
     async fn pending(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         if Self::is_frontier(queue) {
             return Ok(self.depth(queue).await?.pending());
         }
-        self.broker.pending(queue).await
+        self.queues.pending(queue).await
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         Self::refuse_frontier(queue)?;
-        self.broker.purge(queue).await
+        self.queues.purge(queue).await
     }
 
     async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
         Self::refuse_frontier(queue)?;
-        self.broker.pause(queue).await
+        self.queues.pause(queue).await
     }
 
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
         Self::refuse_frontier(queue)?;
-        self.broker.resume(queue).await
+        self.queues.resume(queue).await
     }
+}
 
+#[async_trait::async_trait]
+impl DeadLetters for QueuesWithFrontier {
     async fn dead_letters(
         &self,
         queue: &QueueName,
@@ -241,7 +201,7 @@ impl Broker for WithFrontier {
         if Self::is_frontier(queue) {
             return self.matching(filter, after, limit).await;
         }
-        self.broker.dead_letters(queue, filter, after, limit).await
+        self.queues.dead_letters(queue, filter, after, limit).await
     }
 
     async fn replay(
@@ -254,7 +214,7 @@ impl Broker for WithFrontier {
             let replayed = self.frontier.replay(&items).await.map_err(unavailable)?;
             return Ok(ReplayOutcome { count: count(&replayed), stopped: None });
         }
-        self.broker.replay(queue, filter).await
+        self.queues.replay(queue, filter).await
     }
 
     async fn drop_dead_letters(
@@ -267,11 +227,7 @@ impl Broker for WithFrontier {
             let dropped = self.frontier.drop_dead_letters(&items).await.map_err(unavailable)?;
             return Ok(count(&dropped));
         }
-        self.broker.drop_dead_letters(queue, filter).await
-    }
-
-    async fn close(&self) -> Result<(), BrokerError> {
-        self.broker.close().await
+        self.queues.drop_dead_letters(queue, filter).await
     }
 }
 
@@ -288,6 +244,7 @@ mod tests {
         frontier::{CrawlId, NewCrawl, NewUrl, UrlVerdict},
     };
     use crawlway_store_sql::{Database, SqlOptions, SqlStore};
+    use std::time::Duration;
 
     #[tokio::test]
     async fn a_dead_url_has_the_cause_of_its_death() {

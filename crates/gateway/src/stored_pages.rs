@@ -1,9 +1,9 @@
 //! Reading of stored pages: one by URL, or a list by host, query or crawl. Shared by the routes and the command line.
 
 use crate::{
-    answers::normal_url,
+    dto::{PageList, StoredPage},
     problem::{Problem, check_limit},
-    shape::{PageList, StoredPage},
+    service::normal_url,
 };
 use crawlway_store::{
     CrawlId, Frontier, IndexedPage, PageIndex, Trails,
@@ -25,7 +25,7 @@ const MAX_SCANNED: usize = 2_000;
 
 /// Filter and pagination of a list of stored pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PagesWanted {
+pub struct PageQuery {
     /// Host; includes its subdomains.
     pub host: Option<String>,
     /// Search query.
@@ -40,7 +40,7 @@ pub struct PagesWanted {
     pub with_text: bool,
 }
 
-impl PagesWanted {
+impl PageQuery {
     /// Upper bound of `limit`.
     fn max_limit(&self) -> usize {
         if self.with_text { MAX_WITH_TEXT } else { MAX_LISTED }
@@ -72,14 +72,14 @@ pub async fn page(index: &dyn PageIndex, url: &str) -> Result<Option<StoredPage>
 
 /// Crawl records, to list the pages of a crawl.
 #[derive(Debug, Clone, Copy)]
-pub struct CrawlRecords<'a> {
+pub struct CrawlStores<'a> {
     /// URLs of crawls.
     pub frontier: &'a dyn Frontier,
     /// Event histories of their items.
     pub trails: &'a dyn Trails,
 }
 
-impl CrawlRecords<'_> {
+impl CrawlStores<'_> {
     /// Id of an existing crawl.
     async fn crawl(&self, name: &str) -> Result<CrawlId, Problem> {
         let crawl = CrawlId::new(name).map_err(|error| Problem::invalid(error.to_string()).field("crawl"))?;
@@ -107,8 +107,8 @@ impl CrawlRecords<'_> {
 /// Stored pages in order of URL. A list of a crawl needs its records.
 pub async fn pages(
     index: &dyn PageIndex,
-    records: Option<CrawlRecords<'_>>,
-    wanted: &PagesWanted,
+    records: Option<CrawlStores<'_>>,
+    wanted: &PageQuery,
 ) -> Result<PageList, Problem> {
     check_limit(wanted.limit, wanted.max_limit())?;
     let filter = wanted.filter()?;
@@ -117,7 +117,7 @@ pub async fn pages(
         (Some(name), Some(records)) => Some((records, records.crawl(name).await?)),
         (Some(_), None) => {
             return Err(Problem::unavailable(
-                "this process has no crawl records; ask a gateway that has them",
+                "this process has no crawl records; use a gateway that has them",
             ));
         }
     };

@@ -10,7 +10,7 @@ use std::{
 
 /// Entry of the access log: one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Visit {
+pub struct AccessLogEntry {
     /// Host of the request, without the port.
     pub host: String,
     /// Path and query of the request.
@@ -31,19 +31,19 @@ pub struct Visit {
 
 /// Access log of a server, ordered by end. A request is logged before its response is sent.
 #[derive(Debug)]
-pub struct Log {
+pub struct AccessLog {
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    visits: Vec<Visit>,
+    visits: Vec<AccessLogEntry>,
     file: Option<File>,
     /// First write error.
     error: Option<String>,
 }
 
-impl Log {
+impl AccessLog {
     pub(crate) fn in_memory() -> Self {
         Self { inner: Mutex::default() }
     }
@@ -55,20 +55,20 @@ impl Log {
 
     /// All entries.
     #[must_use]
-    pub fn visits(&self) -> Vec<Visit> {
+    pub fn entries(&self) -> Vec<AccessLogEntry> {
         self.inner.lock().visits.clone()
     }
 
     /// Entries after the first `count`.
     #[must_use]
-    pub fn after(&self, count: usize) -> Vec<Visit> {
+    pub fn after(&self, count: usize) -> Vec<AccessLogEntry> {
         self.inner.lock().visits.get(count..).unwrap_or_default().to_vec()
     }
 
     /// Entries of one host, ordered by start.
     #[must_use]
-    pub fn of(&self, host: &str) -> Vec<Visit> {
-        let mut visits: Vec<Visit> =
+    pub fn of(&self, host: &str) -> Vec<AccessLogEntry> {
+        let mut visits: Vec<AccessLogEntry> =
             self.inner.lock().visits.iter().filter(|visit| visit.host == host).cloned().collect();
         visits.sort_by_key(|visit| visit.started_us);
         visits
@@ -103,13 +103,13 @@ impl Log {
     /// # Errors
     ///
     /// If the file cannot be read, or a complete line is no entry.
-    pub fn read(path: &Path) -> io::Result<Vec<Visit>> {
+    pub fn read(path: &Path) -> io::Result<Vec<AccessLogEntry>> {
         let text = std::fs::read_to_string(path)?;
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         complete.lines().map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
     }
 
-    pub(crate) fn push(&self, visit: Visit) {
+    pub(crate) fn push(&self, visit: AccessLogEntry) {
         let mut inner = self.inner.lock();
         if let Some(file) = &mut inner.file {
             // One write per line, so that concurrent readers see complete lines.

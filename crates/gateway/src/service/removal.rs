@@ -1,6 +1,6 @@
 //! Removing pages from the index.
 
-use crate::{problem::Problem, shape::RemovedPages};
+use crate::{dto::RemovedPages, problem::Problem};
 use crawlway_content::{UrlOptions, url::normalise};
 use crawlway_store::{
     PageIndex,

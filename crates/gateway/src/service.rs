@@ -5,18 +5,20 @@ pub mod crawls;
 pub mod removal;
 
 use crate::{
-    problem::Problem,
-    shape::{
-        DeadList, Dropped, FrontierEntry, ItemTrail, Letter, NextDead, Paused, Purged, Queue, QueueList,
-        Replayed, Results, Trails, UrlList,
+    dto::{
+        DeadLetterView, DeadList, DeadListCursor, Dropped, FrontierEntry, ItemTrail, Paused, Purged, Queue,
+        QueueList, Replayed, Results, Trails, UrlList,
     },
+    problem::Problem,
 };
-use crawlway_broker::{Broker, DeadLetterFilter, DeadLetterId, PublishError, QueueName, QueueSpec};
+use crawlway_broker::{
+    Broker, DeadLetterFilter, DeadLetterId, DeadLetters, PublishError, QueueAdmin, QueueName, QueueSpec,
+};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
-use crawlway_fetch::Guard;
+use crawlway_fetch::SsrfGuard;
 use crawlway_flows::{
-    inventory::{self, Accepted, NotAccepted, accept},
+    inventory::{self, AcceptError, Accepted, accept},
     search,
 };
 use crawlway_store::{
@@ -31,7 +33,7 @@ const BATCH: usize = 100;
 const MAX_ITEMS: usize = 20;
 
 /// Depth and spec of all queues.
-pub async fn queues(broker: &dyn Broker) -> Result<QueueList, Problem> {
+pub async fn queues(broker: &dyn QueueAdmin) -> Result<QueueList, Problem> {
     let mut queues = Vec::new();
     for spec in broker.queues().await? {
         let depth = broker.depth(&spec.name).await?;
@@ -41,14 +43,14 @@ pub async fn queues(broker: &dyn Broker) -> Result<QueueList, Problem> {
 }
 
 /// Depth and spec of a queue.
-pub async fn queue(broker: &dyn Broker, name: &str) -> Result<Queue, Problem> {
+pub async fn queue(broker: &dyn QueueAdmin, name: &str) -> Result<Queue, Problem> {
     let spec = existing(broker, name).await?;
     let depth = broker.depth(&spec.name).await?;
     Ok(Queue::new(spec, depth))
 }
 
 /// Pauses or resumes the deliveries of a queue.
-pub async fn set_paused(broker: &dyn Broker, name: &str, paused: bool) -> Result<Paused, Problem> {
+pub async fn set_paused(broker: &dyn QueueAdmin, name: &str, paused: bool) -> Result<Paused, Problem> {
     let queue = existing(broker, name).await?.name;
     if paused {
         broker.pause(&queue).await?;
@@ -59,15 +61,15 @@ pub async fn set_paused(broker: &dyn Broker, name: &str, paused: bool) -> Result
 }
 
 /// Removes the pending messages of a queue.
-pub async fn purge(broker: &dyn Broker, name: &str) -> Result<Purged, Problem> {
+pub async fn purge(broker: &dyn QueueAdmin, name: &str) -> Result<Purged, Problem> {
     let queue = existing(broker, name).await?.name;
     let purged = broker.purge(&queue).await?;
     Ok(Purged { queue: queue.to_string(), purged })
 }
 
 /// Dead letters of one queue or of all, up to `limit` of each, after `after`.
-pub async fn dead_list(
-    broker: &dyn Broker,
+pub async fn dead_letters(
+    broker: &dyn DeadLetters,
     queue: Option<&str>,
     filter: &DeadLetterFilter,
     after: Option<&str>,
@@ -83,29 +85,31 @@ pub async fn dead_list(
         let next = loop {
             let page = broker.dead_letters(&queue, filter, after.as_ref(), left.min(BATCH)).await?;
             left = left.saturating_sub(page.letters.len());
-            listed.dead.extend(page.letters.iter().map(Letter::summary));
+            listed.dead.extend(page.letters.iter().map(DeadLetterView::summary));
             if left == 0 || page.next.is_none() {
                 break page.next;
             }
             after = page.next;
         };
-        listed.next.extend(next.map(|DeadLetterId(after)| NextDead { queue: queue.to_string(), after }));
+        listed
+            .next
+            .extend(next.map(|DeadLetterId(after)| DeadListCursor { queue: queue.to_string(), after }));
     }
     Ok(listed)
 }
 
 /// Dead letter with its headers and body.
-pub async fn letter(broker: &dyn Broker, queue: &str, id: &str) -> Result<Letter, Problem> {
+pub async fn dead_letter(broker: &dyn DeadLetters, queue: &str, id: &str) -> Result<DeadLetterView, Problem> {
     let queue = existing(broker, queue).await?.name;
     let page =
         broker.dead_letters(&queue, &DeadLetterFilter::with_id(DeadLetterId(id.to_owned())), None, 1).await?;
-    page.letters.first().map(Letter::full).ok_or_else(|| missing(&queue, id))
+    page.letters.first().map(DeadLetterView::full).ok_or_else(|| missing(&queue, id))
 }
 
 /// Publishes dead letters to their queue again, and records it in their trails. A single dead letter must exist; a filter may
 /// match none.
 pub async fn replay(
-    broker: &dyn Broker,
+    broker: &dyn DeadLetters,
     trails: Option<&dyn store::Trails>,
     clock: &Clock,
     by: &str,
@@ -113,7 +117,7 @@ pub async fn replay(
     filter: &DeadLetterFilter,
 ) -> Result<Replayed, Problem> {
     let queue = existing(broker, queue).await?.name;
-    let of_inventory = inventory::items().iter().any(|items| items.queue == queue);
+    let of_inventory = inventory::stage_queues().iter().any(|items| items.queue == queue);
     let flow = if of_inventory { inventory::FLOW } else { search::FLOW };
     let replayed = match trails {
         Some(trails) => crawlway_flow::replay(broker, trails, clock, flow, by, &queue, filter).await?,
@@ -132,8 +136,8 @@ pub async fn replay(
 }
 
 /// Removes dead letters. A single dead letter must exist; a filter may match none.
-pub async fn drop_dead(
-    broker: &dyn Broker,
+pub async fn remove_dead_letters(
+    broker: &dyn DeadLetters,
     queue: &str,
     filter: &DeadLetterFilter,
 ) -> Result<Dropped, Problem> {
@@ -185,7 +189,7 @@ pub async fn search(index: &dyn PageIndex, search: &SearchRequest) -> Result<Res
 pub async fn accept_url(
     broker: &dyn Broker,
     queue: &QueueName,
-    guard: &Guard,
+    guard: &SsrfGuard,
     url: &str,
     now: Timestamp,
 ) -> Result<Accepted, Problem> {
@@ -193,19 +197,19 @@ pub async fn accept_url(
 }
 
 /// Problem of a URL that was not accepted.
-pub(crate) fn refused_url(error: NotAccepted) -> Problem {
+pub(crate) fn refused_url(error: AcceptError) -> Problem {
     let detail = error.to_string();
     match error {
-        NotAccepted::Url(_) | NotAccepted::Address { .. } => Problem::invalid(detail).field("url"),
-        NotAccepted::Publish(PublishError::QueueFull { .. }) => Problem::queue_full(detail),
-        NotAccepted::Publish(PublishError::UnknownQueue { .. } | PublishError::Closed) => {
+        AcceptError::Url(_) | AcceptError::Address { .. } => Problem::invalid(detail).field("url"),
+        AcceptError::Publish(PublishError::QueueFull { .. }) => Problem::queue_full(detail),
+        AcceptError::Publish(PublishError::UnknownQueue { .. } | PublishError::Closed) => {
             Problem::publisher_not_ready(detail)
         }
-        NotAccepted::Publish(PublishError::Unavailable { .. }) => Problem::broker_down(detail),
-        NotAccepted::Publish(PublishError::Unconfirmed { .. }) => Problem::broker_down(format!(
+        AcceptError::Publish(PublishError::Unavailable { .. }) => Problem::broker_down(detail),
+        AcceptError::Publish(PublishError::Unconfirmed { .. }) => Problem::broker_down(format!(
             "{detail}; the URL may or may not have been accepted, so send it again"
         )),
-        NotAccepted::Publish(_) => {
+        AcceptError::Publish(_) => {
             tracing::error!(error = detail, "publishing a URL failed");
             Problem::internal(detail)
         }
@@ -228,7 +232,7 @@ pub(crate) fn normal_url(url: &str) -> Result<NormalUrl, Problem> {
 }
 
 /// Spec of a queue that must exist.
-async fn existing(broker: &dyn Broker, name: &str) -> Result<QueueSpec, Problem> {
+async fn existing(broker: &dyn QueueAdmin, name: &str) -> Result<QueueSpec, Problem> {
     let name = QueueName::new(name)?;
     let mut specs = broker.queues().await?;
     if let Some(at) = specs.iter().position(|spec| spec.name == name) {

@@ -25,12 +25,13 @@ pub struct ItemTrail {
     /// Whether processing of the item has ended.
     pub closed: bool,
     /// Entries, the oldest first.
-    pub entries: Vec<TrailStep>,
+    pub entries: Vec<TrailEntryView>,
 }
 
 /// Trail entry: an attempt of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct TrailStep {
+#[schema(as = TrailStep)]
+pub struct TrailEntryView {
     /// Item id.
     pub item: String,
     /// Subject of the item, such as its URL.
@@ -104,11 +105,11 @@ impl ItemTrail {
             entries.iter().filter(|entry| entry.end.is_terminal() == closes).map(|entry| entry.at).max()
         };
         let closed = last(true) >= last(false) && last(true).is_some();
-        Some(Self { item, closed, entries: entries.into_iter().map(TrailStep::from).collect() })
+        Some(Self { item, closed, entries: entries.into_iter().map(TrailEntryView::from).collect() })
     }
 }
 
-impl From<TrailEntry> for TrailStep {
+impl From<TrailEntry> for TrailEntryView {
     fn from(entry: TrailEntry) -> Self {
         let TrailEntry {
             item,

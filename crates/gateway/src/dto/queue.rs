@@ -1,6 +1,6 @@
 //! JSON of queues.
 
-use crawlway_broker::{Depth, MaxLength, QueueSpec};
+use crawlway_broker::{Depth, MaxLength, Ordering, QueueSpec};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -43,8 +43,8 @@ pub struct Queue {
     pub max_attempts: u32,
     /// Maximum number of pending messages; null for no limit.
     pub max_length: Option<Limit>,
-    /// Whether messages of one group are delivered in order.
-    pub groups: bool,
+    /// Order of delivery.
+    pub ordering: QueueOrdering,
     /// Bindings to exchanges.
     pub bindings: Vec<Binding>,
 }
@@ -85,6 +85,28 @@ pub struct Binding {
     pub pattern: String,
 }
 
+/// Order in which the messages of a queue are delivered: `none`, `per_group` (in order within a group) or `fifo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueOrdering {
+    /// No order is promised.
+    None,
+    /// In order within a group, one message in flight per group.
+    PerGroup,
+    /// In order, one message in flight.
+    Fifo,
+}
+
+impl From<Ordering> for QueueOrdering {
+    fn from(ordering: Ordering) -> Self {
+        match ordering {
+            Ordering::None => Self::None,
+            Ordering::PerGroup => Self::PerGroup,
+            Ordering::Fifo => Self::Fifo,
+        }
+    }
+}
+
 impl Queue {
     /// Queue with this spec and depth.
     pub fn new(spec: QueueSpec, depth: Depth) -> Self {
@@ -110,7 +132,7 @@ impl Queue {
                     MaxLength::Approximate { slack, .. } => slack,
                 },
             }),
-            groups: spec.groups,
+            ordering: spec.ordering.into(),
             bindings: spec
                 .bindings
                 .into_iter()

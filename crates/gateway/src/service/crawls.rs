@@ -1,8 +1,8 @@
 //! Operations on crawls.
 
 use crate::{
+    dto::{CrawlUrls, DeletedCrawl, FrontierEntry},
     problem::{Problem, check_limit, excerpt},
-    shape::{CrawlUrls, DeletedCrawl, FrontierEntry},
 };
 use crawlway_store::{
     CrawlId, Frontier,
@@ -60,7 +60,7 @@ pub async fn delete(frontier: &dyn Frontier, name: &str) -> Result<DeletedCrawl,
 }
 
 /// URLs of a crawl in the order of discovery: all, or those with this state or outcome (see
-/// [`Counts::outcomes`](crate::shape::Counts)).
+/// [`Counts::outcomes`](crate::dto::Counts::outcomes)).
 pub async fn urls(
     frontier: &dyn Frontier,
     name: &str,

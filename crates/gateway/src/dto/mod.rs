@@ -9,10 +9,15 @@ mod stored_page;
 mod trail;
 mod url;
 
-pub use crawl::{Accepted, Counts, CrawlList, CrawlUrls, CrawlView, Definition, DeletedCrawl, SeedFailure};
-pub use dead_letter::{Cause, DeadLetterMessage, DeadList, Dropped, Failure, Letter, NextDead, Replayed};
-pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};
+pub use crawl::{
+    AcceptedCrawl, Counts, CrawlList, CrawlUrls, CrawlView, Definition, DeletedCrawl, SeedFailure,
+};
+pub use dead_letter::{
+    DeadLetterCauseView, DeadLetterMessage, DeadLetterView, DeadList, DeadListCursor, Dropped, Failure,
+    Replayed,
+};
+pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList, QueueOrdering};
 pub use search::{Duplicate, Hit, RemovedPages, Results};
 pub use stored_page::{PageList, StoredPage};
-pub use trail::{FrontierEntry, ItemTrail, TrailStep, Trails};
+pub use trail::{FrontierEntry, ItemTrail, TrailEntryView, Trails};
 pub use url::{AcceptedUrl, CacheInvalidation, UrlList, UrlMetadata, UrlProcessing, UrlRecord};

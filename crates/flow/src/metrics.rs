@@ -12,7 +12,7 @@ pub const BUCKETS_MS: [u64; 12] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 5_
 
 /// Gauges, counters and a histogram of one stage, shared by all of its tasks.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub struct StageMetrics {
     running: AtomicU64,
     finishing: AtomicU64,
     fenced: AtomicU64,
@@ -22,9 +22,9 @@ pub struct Meter {
     took_ms: AtomicU64,
 }
 
-/// Snapshot of a [`Meter`].
+/// Snapshot of a [`StageMetrics`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reading {
+pub struct StageSnapshot {
     /// Gauge of items that the stage is running.
     pub running: u64,
     /// Gauge of items between run and settle.
@@ -41,18 +41,18 @@ pub struct Reading {
     pub took_ms: u64,
 }
 
-impl Reading {
+impl StageSnapshot {
     /// Number of attempts that have ended.
     pub fn ended(&self) -> u64 {
         self.outcomes.values().sum()
     }
 }
 
-impl Meter {
+impl StageMetrics {
     /// Snapshot of the current values.
-    pub fn read(&self) -> Reading {
+    pub fn read(&self) -> StageSnapshot {
         let took = self.took.iter().enumerate();
-        Reading {
+        StageSnapshot {
             running: self.running.load(Ordering::Relaxed),
             finishing: self.finishing.load(Ordering::Relaxed),
             fenced: self.fenced.load(Ordering::Relaxed),
