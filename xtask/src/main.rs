@@ -12,6 +12,7 @@ mod docs;
 mod process_group;
 mod services;
 mod test;
+mod test_lanes;
 mod tidy;
 mod workspace;
 

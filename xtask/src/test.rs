@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::process_group;
 use crate::services::{RunOptions, Services};
+use crate::test_lanes;
 use crate::tidy;
 use crate::workspace::{self, Crate};
 
@@ -141,10 +142,14 @@ impl Step {
             return expect_success(process_group::run(&mut command).context("running cargo")?);
         }
         let services = Services::start(root, &[], RunOptions::default())?;
-        services.set_env(&mut command);
-        let end = process_group::run(&mut command).context("running cargo");
+        let tested = if cargo_test_args.is_empty() {
+            test_lanes::run(root, |command| services.set_env(command))
+        } else {
+            services.set_env(&mut command);
+            process_group::run(&mut command).context("running cargo").and_then(expect_success)
+        };
         let stopped = services.stop();
-        expect_success(end?)?;
+        tested?;
         stopped
     }
 }

@@ -1,5 +1,6 @@
 //! Root and crates of the workspace, from `cargo metadata`.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,6 +75,20 @@ pub(crate) fn target_directory(root: &Path) -> Result<PathBuf> {
 /// Crates of the workspace.
 pub(crate) fn crates(root: &Path) -> Result<Vec<Crate>> {
     parse_crates(&metadata(root, &["--no-deps"])?, root)
+}
+
+/// Names of all integration tests of the workspace.
+pub(crate) fn test_targets(root: &Path) -> Result<BTreeSet<String>> {
+    let metadata = metadata(root, &["--no-deps"])?;
+    let mut names = BTreeSet::new();
+    for package in list(&metadata, "packages")? {
+        for target in list(package, "targets")? {
+            if target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "test")) {
+                names.insert(text(target, "name")?.to_owned());
+            }
+        }
+    }
+    Ok(names)
 }
 
 /// Output of `cargo metadata` with these arguments.

@@ -101,10 +101,13 @@ impl Server for Postgres {
     }
 
     fn variables(&self, instance: &Instance) -> Vec<(&'static str, String)> {
-        vec![(
-            "CRAWLWAY_TEST_POSTGRES",
-            format!("postgres://postgres@127.0.0.1:{}/postgres", instance.port()),
-        )]
+        let url = format!("postgres://postgres@127.0.0.1:{}/postgres", instance.port());
+        let mut variables = vec![("CRAWLWAY_TEST_POSTGRES", url)];
+        if !instance.container {
+            let programs = instance.installed.folder.display().to_string();
+            variables.push(("CRAWLWAY_TEST_POSTGRES_PROGRAMS", programs));
+        }
+        variables
     }
 
     /// Fast shutdown; on SIGTERM it would wait for clients to disconnect.

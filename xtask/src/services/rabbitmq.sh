@@ -5,7 +5,8 @@
 #
 # FOLDER has the data, which a later run uses again. PROGRAMS is the folder of rabbitmq-server; the last four are ports. With
 # LIFELINE set, the server stops at the end of standard input, so that it does not outlive a killed test. With DISK_FREE_LIMIT
-# set, it blocks publishers below that free disk space.
+# set, it blocks publishers below that free disk space. With TLS_FOLDER set, it also listens with the certificates of that
+# folder on the ports TLS_AMQP and TLS_MANAGEMENT, for clients with a certificate.
 set -u
 folder=$1 programs=$2 amqp=$3 management=$4 distribution=$5 epmd=$6
 
@@ -20,6 +21,18 @@ log.console = true
 log.console.level = info
 log.file = false
 CONF
+if [ -n "${TLS_FOLDER:-}" ]; then
+    echo "listeners.ssl.1 = 127.0.0.1:$TLS_AMQP"
+    echo "management.ssl.ip = 127.0.0.1"
+    echo "management.ssl.port = $TLS_MANAGEMENT"
+    for options in ssl_options management.ssl; do
+        echo "$options.cacertfile = $TLS_FOLDER/ca.pem"
+        echo "$options.certfile = $TLS_FOLDER/server.pem"
+        echo "$options.keyfile = $TLS_FOLDER/server.key"
+        echo "$options.verify = verify_peer"
+        echo "$options.fail_if_no_peer_cert = true"
+    done
+fi >> "$folder/rabbitmq.conf"
 echo '[rabbitmq_management].' > "$folder/enabled_plugins"
 
 export HOME="$folder/home"

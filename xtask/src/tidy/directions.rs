@@ -22,10 +22,11 @@ const TABLE: &[Row] = &[
     // Flows, on contracts.
     ("flows", "flow clock content fetch broker store", TEST_BACKENDS),
     ("flow", "broker store clock", TEST_BACKENDS),
-    ("fetch", "clock content store", TEST_BACKENDS),
+    ("fetch", "clock content store tls", TEST_BACKENDS),
     // Contracts and pure code.
     ("clock", "", ""),
     ("lock", "", ""),
+    ("tls", "", ""),
     ("suspects", "", ""),
     ("content", "", ""),
     ("conformance", "", ""),
@@ -35,11 +36,11 @@ const TABLE: &[Row] = &[
     ("broker-conformance", "broker conformance", ""),
     ("store-conformance", "store conformance", "clock store-* search-index"),
     // Backends: their contract, and in tests its suite.
-    ("broker-*", "broker clock lock", "testkit broker-conformance conformance"),
+    ("broker-*", "broker clock lock tls", "testkit broker-conformance conformance"),
     // Their rate limiters are compared with the embedded one.
-    ("store-redis", "store clock", "testkit store-conformance store-embedded"),
-    ("store-sql", "store clock lock", "testkit store-conformance store-embedded"),
-    ("store-*", "store clock lock", "testkit store-conformance"),
+    ("store-redis", "store clock tls", "testkit store-conformance store-embedded"),
+    ("store-sql", "store clock lock tls", "testkit store-conformance store-embedded"),
+    ("store-*", "store clock lock tls", "testkit store-conformance"),
     ("search-index", "lock store", "testkit store-conformance"),
     // The demo web is independent of Crawlway.
     ("demo-web", "", ""),
