@@ -1,13 +1,14 @@
-//! Clocks that are set and processes that are suspended: nothing waits for the clock to come back, and nothing is done twice.
+//! Changed clocks and suspended processes: no delay gets longer, and no attempt is counted.
 
-use crate::web::{Web, response};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::web::{Web, page, program, report_of, response};
+use crawlway_testkit::process::{signal, wait_until};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
     net::Ipv4Addr,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::Child,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -15,85 +16,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
 /// As `crawlway_clock::OFFSET_VARIABLE`.
 const OFFSET: &str = "CLOCK_OFFSET_OF_CRAWLWAY";
-const LIMIT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn page(text: &str) -> Vec<u8> {
-    response("200 OK", "content-type: text/html\r\n", format!("<title>t</title><p>{text}").as_bytes())
-}
-
-fn crawler(web: &Web, host: Ipv4Addr, home: &Path, settings: &[(&str, &str)]) -> Command {
-    let mut crawl = Command::new(PROGRAM);
-    crawl
-        .args([
-            "crawl",
-            "--json",
-            "--quiet",
-            "--no-robots",
-            "--min-delay",
-            "0s",
-            "--name",
-            "timed",
-            "--allow",
-        ])
-        .arg(format!("127.0.0.0/8:{}", web.port))
-        .arg(web.url(host, "/"))
-        .arg("--data")
-        .arg(home.join("data"))
-        .current_dir(home)
-        .env_clear()
-        .envs(settings.iter().copied())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    crawl
+fn crawler(web: &Web, host: Ipv4Addr, home: &Path, settings: &[(&str, &str)]) -> Child {
+    web.crawl(&[host], home).envs(settings.iter().copied()).spawn().unwrap()
 }
 
 /// The trail of a page.
 fn trail(home: &Path, url: &str) -> Vec<Value> {
-    let mut trail = Command::new(PROGRAM);
-    trail.args(["trail", "--json", url, "--data"]).arg(home.join("data")).current_dir(home).env_clear();
-    let told: Value = serde_json::from_slice(&trail.output().unwrap().stdout).unwrap();
-    let items = told["items"].as_array().unwrap_or_else(|| panic!("{told}"));
+    let mut trail = program(home, &["trail", "--json", url]);
+    let printed: Value = serde_json::from_slice(&trail.output().unwrap().stdout).unwrap();
+    let items = printed["items"].as_array().unwrap_or_else(|| panic!("{printed}"));
     items.iter().flat_map(|item| item["entries"].as_array().unwrap().clone()).collect()
 }
 
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
-}
-
-/// What it says in the end, which has to come in time.
-fn ended(mut child: Child) -> Value {
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > LIMIT {
-            child.kill().unwrap();
-            panic!("it does not end");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap_or_default()
-}
-
-fn until(what: &str, so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !so() {
-        assert!(began.elapsed() < LIMIT, "still not so: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A page waits for its next attempt when the process is killed and the clock is set. It comes when the wait is over, neither an hour
-/// later nor at once, and no other attempt is counted.
+/// The process is killed while a page waits for its next attempt, and restarted with a changed clock. The attempt comes after the
+/// retry delay, neither an hour later nor at once.
 #[test]
-fn a_clock_that_is_set_by_an_hour_between_two_processes_delays_nothing() {
+fn a_clock_changed_by_an_hour_between_two_processes_delays_no_retry() {
     for (hours, subnet) in [(-1i64, 10), (1, 11)] {
         let home = tempfile::tempdir().unwrap();
         let host = Ipv4Addr::new(127, 0, subnet, 1);
         let (down, failed) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let (is_down, has_failed) = (down.clone(), failed.clone());
-        let answers = move |_: Ipv4Addr, path: &str| match path {
+        let responder = move |_: Ipv4Addr, path: &str| match path {
             "/" => page("<a href=/shaky>shaky</a>"),
             _ if is_down.load(SeqCst) => {
                 has_failed.store(true, SeqCst);
@@ -101,31 +49,35 @@ fn a_clock_that_is_set_by_an_hour_between_two_processes_delays_nothing() {
             }
             _ => page("back"),
         };
-        let web = Web::serve(&[host], Arc::new(answers));
+        let web = Web::serve(&[host], responder);
         let settings = [("CRAWLWAY_SEARCH__RETRY_DELAY", "5s"), ("CRAWLWAY_SEARCH__MAX_RETRY_DELAY", "5s")];
-        let mut child = crawler(&web, host, home.path(), &settings).spawn().unwrap();
-        until("the page failed", || failed.load(SeqCst));
+        let mut child = crawler(&web, host, home.path(), &settings);
+        wait_until("the page failed", TIMEOUT, || failed.load(SeqCst));
         std::thread::sleep(Duration::from_millis(500));
         child.kill().unwrap();
         child.wait().unwrap();
         down.store(false, SeqCst);
         let began = Instant::now();
-        let moved = (hours * 3_600_000).to_string();
-        let settings = [settings[0], settings[1], (OFFSET, moved.as_str())];
-        let told = ended(crawler(&web, host, home.path(), &settings).spawn().unwrap());
-        assert_eq!((&told["state"], &told["counts"]["done"]), (&"finished".into(), &2.into()), "{told}");
-        assert!(began.elapsed() < Duration::from_secs(30), "set by {hours} h, it took {:?}", began.elapsed());
+        let offset = (hours * 3_600_000).to_string();
+        let settings = [settings[0], settings[1], (OFFSET, offset.as_str())];
+        let report = report_of(crawler(&web, host, home.path(), &settings), TIMEOUT).unwrap_or_default();
+        assert_eq!(
+            (&report["state"], &report["counts"]["done"]),
+            (&"finished".into(), &2.into()),
+            "{report}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(30), "changed by {hours} h: {:?}", began.elapsed());
     }
 }
 
 /// The process is suspended for longer than its leases, in the middle of slow pages.
 #[test]
-fn a_process_that_is_suspended_for_longer_than_leases_and_time_outs_counts_no_attempt() {
+fn a_process_suspended_for_longer_than_leases_and_timeouts_counts_no_attempt() {
     let home = tempfile::tempdir().unwrap();
     let host = Ipv4Addr::new(127, 0, 12, 1);
-    let asked: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
-    let log = asked.clone();
-    let answers = move |_: Ipv4Addr, path: &str| {
+    let requests: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
+    let log = requests.clone();
+    let responder = move |_: Ipv4Addr, path: &str| {
         *log.lock().unwrap().entry(path.to_owned()).or_default() += 1;
         if path == "/" {
             let links: String = (0..8).map(|page| format!("<a href=/{page}>{page}</a> ")).collect();
@@ -134,24 +86,24 @@ fn a_process_that_is_suspended_for_longer_than_leases_and_time_outs_counts_no_at
         std::thread::sleep(Duration::from_secs(2));
         page("slow")
     };
-    let web = Web::serve(&[host], Arc::new(answers));
-    // The answers come while it is suspended, and the time-outs have passed when it goes on.
+    let web = Web::serve(&[host], responder);
+    // Responses arrive during the suspension, and timeouts have passed at its end.
     let settings = [
         ("CRAWLWAY_SEARCH__LEASE", "3s"),
         ("CRAWLWAY_FETCH__PER_HOST_CONCURRENCY", "8"),
         ("CRAWLWAY_FETCH__FIRST_BYTE_TIMEOUT", "4s"),
     ];
-    let child = crawler(&web, host, home.path(), &settings).spawn().unwrap();
-    until("pages are on their way", || asked.lock().unwrap().len() >= 3);
+    let child = crawler(&web, host, home.path(), &settings);
+    wait_until("pages are in flight", TIMEOUT, || requests.lock().unwrap().len() >= 3);
     signal(&child, Signal::STOP);
     std::thread::sleep(Duration::from_secs(7));
     signal(&child, Signal::CONT);
-    let told = ended(child);
-    assert_eq!((&told["state"], &told["counts"]["done"]), (&"finished".into(), &9.into()), "{told}");
-    assert_eq!(told["counts"]["outcomes"], serde_json::json!({ "published": 9 }), "{told}");
-    // A request whose answer was there too late is sent once more, and counts nothing.
-    let asked = asked.lock().unwrap();
-    assert!(asked.values().all(|times| *times <= 2), "{asked:?}");
+    let report = report_of(child, TIMEOUT).unwrap_or_default();
+    assert_eq!((&report["state"], &report["counts"]["done"]), (&"finished".into(), &9.into()), "{report}");
+    assert_eq!(report["counts"]["outcomes"], serde_json::json!({ "published": 9 }), "{report}");
+    // A request that timed out during the suspension is sent once more, and counts no attempt.
+    let requests = requests.lock().unwrap();
+    assert!(requests.values().all(|count| *count <= 2), "{requests:?}");
     for page in 0..8 {
         let trail = trail(home.path(), &web.url(host, &format!("/{page}")));
         assert!(trail.iter().all(|entry| entry["attempt"] == 1 && entry["error"].is_null()), "{trail:?}");

@@ -1,9 +1,12 @@
-//! Hostile servers and clients against the binary: what they may take is bounded, and others go on meanwhile.
+//! Hostile servers, clients, clocks and kills against the binary: memory and connections are bounded, other work goes on.
 
-#![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "an unexpected result must fail a test, also outside of test functions"
+)]
 
 mod clock;
 mod crashes;
 mod memory;
-mod unread;
+mod slow_readers;
 mod web;

@@ -1,26 +1,20 @@
-//! Large bodies from many hosts at once, within every limit of a single page.
+//! Memory: large bodies from many hosts at the same time, each within the limits of a single page.
 
-use crate::web::{Web, response};
+use crate::web::{Web, hosts, response};
 use serde_json::Value;
 use std::{
     io::Write,
     net::Ipv4Addr,
     path::Path,
-    process::{Child, Command, Stdio},
-    sync::Arc,
+    process::Child,
     time::{Duration, Instant},
 };
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
-/// Such attacks took over 6 and 10 GB.
-const MOST_MIB: u64 = 1024;
-const LIMIT: Duration = Duration::from_secs(300);
+/// Upper bound for the peak memory; without limits such attacks took over 6 and 10 GB.
+const MAX_MIB: u64 = 1024;
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-fn hosts(many: u8) -> Vec<Ipv4Addr> {
-    (1..=many).map(|number| Ipv4Addr::new(127, 0, 7, number)).collect()
-}
-
-/// Words without end, up to so many bytes.
+/// HTML text of this size.
 fn words(bytes: usize) -> Vec<u8> {
     let mut body = b"<title>large</title><p>".to_vec();
     while body.len() < bytes {
@@ -30,49 +24,39 @@ fn words(bytes: usize) -> Vec<u8> {
     body
 }
 
-/// A site of 40 small pages, on a host of its own.
+/// Site of 40 small pages.
 fn small(path: &str) -> Vec<u8> {
     let links: String = (0..40).map(|page| format!("<a href=/{page}>{page}</a> ")).collect();
-    let body = if path == "/" { links } else { "<p>a usual page".to_owned() };
+    let body = if path == "/" { links } else { "<p>a small page".to_owned() };
     response("200 OK", "content-type: text/html\r\n", body.as_bytes())
 }
 
-/// The most memory that a process has had so far, in MiB.
-fn most_memory(child: &Child) -> Option<u64> {
+/// Peak memory of a process so far, in MiB.
+fn peak_memory(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1024)
 }
 
-/// Crawls the first pages of all hosts, and answers what was said and the most memory that it took.
+/// Crawls all hosts. Returns the report and the peak memory.
 fn crawl(web: &Web, hosts: &[Ipv4Addr], home: &Path) -> (Value, u64) {
-    let mut crawl = Command::new(PROGRAM);
-    crawl
-        .args(["crawl", "--json", "--quiet", "--no-robots", "--min-delay", "0s", "--allow"])
-        .arg(format!("127.0.7.0/24:{}", web.port))
-        .args(hosts.iter().map(|host| web.url(*host, "/")))
-        .arg("--data")
-        .arg(home.join("data"))
-        .current_dir(home)
-        .env_clear()
-        .stdout(Stdio::piped());
-    let mut child = crawl.spawn().unwrap();
-    let (began, mut most) = (Instant::now(), 0);
+    let mut child = web.crawl(hosts, home).spawn().unwrap();
+    let (began, mut peak) = (Instant::now(), 0);
     while child.try_wait().unwrap().is_none() {
-        most = most.max(most_memory(&child).unwrap_or(0));
-        if began.elapsed() > LIMIT {
+        peak = peak.max(peak_memory(&child).unwrap_or(0));
+        if began.elapsed() > TIMEOUT {
             child.kill().unwrap();
-            panic!("it does not end");
+            panic!("the crawl does not end");
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    let ended = child.wait_with_output().unwrap();
-    let told = serde_json::from_slice(&ended.stdout).unwrap_or_default();
-    (told, most)
+    let output = child.wait_with_output().unwrap();
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (report, peak)
 }
 
 #[test]
-fn small_bodies_of_many_hosts_that_decompress_to_64_mib_each_take_less_than_a_gib() {
+fn compressed_bodies_of_64_mib_from_many_hosts_need_less_than_a_gib() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&words(64 << 20)).unwrap();
     let large = response(
@@ -80,23 +64,23 @@ fn small_bodies_of_many_hosts_that_decompress_to_64_mib_each_take_less_than_a_gi
         "content-type: text/html\r\ncontent-encoding: gzip\r\n",
         &encoder.finish().unwrap(),
     );
-    attacked_by(12, large);
+    check_peak_memory(12, large);
 }
 
 #[test]
-fn plain_bodies_of_16_mib_from_many_hosts_take_less_than_a_gib() {
-    attacked_by(16, response("200 OK", "content-type: text/html\r\n", &words(16 << 20)));
+fn plain_bodies_of_16_mib_from_many_hosts_need_less_than_a_gib() {
+    check_peak_memory(16, response("200 OK", "content-type: text/html\r\n", &words(16 << 20)));
 }
 
-fn attacked_by(many: u8, large: Vec<u8>) {
+fn check_peak_memory(count: u8, large: Vec<u8>) {
     let home = tempfile::tempdir().unwrap();
-    let hosts = hosts(many);
-    let usual = hosts[0];
-    let answers = move |host, path: &str| if host == usual { small(path) } else { large.clone() };
-    let web = Web::serve(&hosts, Arc::new(answers));
-    let (told, most) = crawl(&web, &hosts, home.path());
-    eprintln!("most memory: {most} MiB; {told}");
-    assert_eq!(told["counts"]["outcomes"]["published"], 40 + u64::from(many), "{told}");
-    assert_eq!((&told["state"], &told["counts"]["dead"]), (&"finished".into(), &0.into()), "{told}");
-    assert!(most < MOST_MIB, "it took {most} MiB");
+    let hosts = hosts(7, count);
+    let small_host = hosts[0];
+    let responder = move |host, path: &str| if host == small_host { small(path) } else { large.clone() };
+    let web = Web::serve(&hosts, responder);
+    let (report, peak) = crawl(&web, &hosts, home.path());
+    eprintln!("peak memory: {peak} MiB; {report}");
+    assert_eq!(report["counts"]["outcomes"]["published"], 40 + u64::from(count), "{report}");
+    assert_eq!((&report["state"], &report["counts"]["dead"]), (&"finished".into(), &0.into()), "{report}");
+    assert!(peak < MAX_MIB, "peak memory: {peak} MiB");
 }

@@ -1,61 +1,70 @@
-//! A web of many hosts on one port, whose answers are functions.
+//! Web server for many hosts on one port, with a function for the responses, and the program that crawls it.
 
+use crawlway_testkit::{
+    process,
+    web::{self, Request},
+};
+use serde_json::Value;
 use std::{
-    io::{BufRead, BufReader, Write},
-    net::{Ipv4Addr, TcpListener, TcpStream},
-    sync::Arc,
-    thread,
+    net::Ipv4Addr,
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
 };
 
-/// What a host answers to a path: the whole response.
-pub(crate) type Answers = dyn Fn(Ipv4Addr, &str) -> Vec<u8> + Send + Sync;
+const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
 
 pub(crate) struct Web {
     pub(crate) port: u16,
 }
 
 impl Web {
-    /// Serves these hosts on any port that is free for all of them, as long as the test lasts.
-    pub(crate) fn serve(hosts: &[Ipv4Addr], answers: Arc<Answers>) -> Self {
-        let listeners = (0..50).find_map(|_| {
-            let first = TcpListener::bind((hosts[0], 0)).ok()?;
-            let port = first.local_addr().ok()?.port();
-            let others = hosts[1..].iter().map(|host| TcpListener::bind((*host, port)).ok());
-            Some((port, [Some(first)].into_iter().chain(others).collect::<Option<Vec<_>>>()?))
-        });
-        let (port, listeners) = listeners.expect("a port that is free for all hosts");
-        for (host, listener) in hosts.iter().copied().zip(listeners) {
-            let answers = answers.clone();
-            thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
-                    let answers = answers.clone();
-                    thread::spawn(move || answer(stream, host, &*answers));
-                }
-            });
-        }
-        Self { port }
+    /// Serves these hosts until the end of the test process. The function returns the complete response of a host to a path.
+    pub(crate) fn serve(
+        hosts: &[Ipv4Addr],
+        responder: impl Fn(Ipv4Addr, &str) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        Self { port: web::serve(hosts, 0, move |Request { host, path, .. }| responder(*host, path)) }
     }
 
     pub(crate) fn url(&self, host: Ipv4Addr, path: &str) -> String {
         format!("http://{host}:{}{path}", self.port)
     }
-}
 
-/// Answers one request, and closes.
-fn answer(stream: TcpStream, host: Ipv4Addr, answers: &Answers) {
-    let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
-    let Some(request) = lines.next() else { return };
-    let path = request.split(' ').nth(1).unwrap_or("/").to_owned();
-    if lines.by_ref().any(|line| line.is_empty()) {
-        let _ = (&stream).write_all(&answers(host, &path));
+    /// `crawlway crawl` of these hosts.
+    pub(crate) fn crawl(&self, hosts: &[Ipv4Addr], home: &Path) -> Command {
+        let mut crawl = program(home, &["crawl", "--json", "--quiet", "--no-robots", "--min-delay", "0s"]);
+        crawl.args(["--name", "attacked", "--allow", &format!("127.0.0.0/8:{}", self.port)]);
+        crawl.args(hosts.iter().map(|host| self.url(*host, "/")));
+        crawl
     }
 }
 
-/// A response with this body.
+/// The program with its data directory below this directory.
+pub(crate) fn program(home: &Path, arguments: &[&str]) -> Command {
+    let mut program = Command::new(PROGRAM);
+    program.args(arguments).arg("--data").arg(home.join("data")).current_dir(home).env_clear();
+    program.stdout(Stdio::piped()).stderr(Stdio::null());
+    program
+}
+
+/// Waits for the end of the process. Returns its report, if it printed one.
+pub(crate) fn report_of(child: Child, timeout: Duration) -> Option<Value> {
+    let output = process::output(child, timeout);
+    assert_ne!(output.status.signal(), Some(6), "the process does not end");
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+pub(crate) fn hosts(subnet: u8, count: u8) -> Vec<Ipv4Addr> {
+    (1..=count).map(|number| Ipv4Addr::new(127, 0, subnet, number)).collect()
+}
+
+/// HTTP response with this body, the last one of its connection.
 pub(crate) fn response(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
-    let mut whole =
-        format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n", body.len())
-            .into_bytes();
-    whole.extend_from_slice(body);
-    whole
+    web::response(status, &format!("connection: close\r\n{headers}"), body)
+}
+
+pub(crate) fn page(text: &str) -> Vec<u8> {
+    response("200 OK", "content-type: text/html\r\n", format!("<title>t</title><p>{text}").as_bytes())
 }

@@ -72,12 +72,12 @@ fn a_valid_config_is_reported() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 99 settings are set, the others have their defaults\n"
+        "ok: no config file; 0 of 114 settings are set, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 99 settings are set, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 114 settings are set, the others have their defaults\n"
     );
     assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
 }
@@ -107,7 +107,7 @@ fn stores_are_shared_all_or_none() {
     // The index is in the database of the records.
     let refused = home.run_with("config check", &all[4..]).refused(2);
     assert!(refused.contains("`search.index` is \"postgresql\""), "{refused}");
-    // So can the gate be.
+    // So can the rate limiter.
     let gate = ("CRAWLWAY_RATE_LIMIT__KIND", "postgresql");
     let with_gate: Vec<_> =
         all.iter().map(|setting| if setting.0 == gate.0 { gate } else { *setting }).collect();
@@ -281,8 +281,13 @@ fn a_server_without_an_address_is_reported_with_its_setting() {
             let stderr = home.run(line).refused(2);
             assert!(stderr.contains(named), "{line}: {stderr}");
         }
-        let told: serde_json::Value = serde_json::from_str(&home.run("config check --json").stdout).unwrap();
-        assert_eq!((&told["ok"], told["problems"].as_array().unwrap().len()), (&json!(false), 1), "{told}");
+        let report: serde_json::Value =
+            serde_json::from_str(&home.run("config check --json").stdout).unwrap();
+        assert_eq!(
+            (&report["ok"], report["problems"].as_array().unwrap().len()),
+            (&json!(false), 1),
+            "{report}"
+        );
         assert!(!home.data().exists(), "a refusal changes nothing");
     }
 }
@@ -328,12 +333,12 @@ fn old_keys_are_refused_with_their_new_names_and_migrated() {
     let old = "# polite\n[fetch]\ngap = \"2s\"\n\n[gate]\nback_off = \"1s\" # first\n";
     home.write("crawlway.toml", old);
     let refused = home.run("config check").refused(2);
-    for says in [
+    for expected in [
         "crawlway.toml:3: `fetch.gap`: renamed to `fetch.min_delay`",
         "`gate`: renamed to `rate_limit`",
         "config migrate",
     ] {
-        assert!(refused.contains(says), "{refused}");
+        assert!(refused.contains(expected), "{refused}");
     }
     let variable = home.run_with("config check", &[("CRAWLWAY_GATE__BACK_OFF", "1s")]).refused(2);
     assert!(variable.contains("renamed to `CRAWLWAY_RATE_LIMIT__BACKOFF_DELAY`"), "{variable}");

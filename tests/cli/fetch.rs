@@ -191,7 +191,7 @@ fn private_addresses_are_fetched_only_if_allowed() {
 fn usage_errors() {
     let home = Home::new();
     home.write("page.html", PAGE);
-    for (line, says) in [
+    for (line, expected) in [
         ("fetch", "<URL>"),
         ("fetch --html page.html", "--url"),
         ("fetch --url http://e.test/", "--html"),
@@ -203,7 +203,7 @@ fn usage_errors() {
         ("fetch --allow everything http://e.test/", "is not an address range"),
     ] {
         let stderr = home.run(line).refused(2);
-        assert!(stderr.contains(says), "{line}: {stderr}");
+        assert!(stderr.contains(expected), "{line}: {stderr}");
         assert!(
             !stderr.contains("secret") || line.contains("secret") && !stderr.contains("user:secret"),
             "{stderr}"
@@ -214,7 +214,7 @@ fn usage_errors() {
 #[test]
 fn invalid_settings_are_refused_with_their_name() {
     let home = Home::new();
-    for (key, value, says) in [
+    for (key, value, expected) in [
         ("USER_AGENT", "a\nb", "cannot be sent"),
         ("ROBOTS_AGENT", "a b", "not a product token"),
         ("ALLOW", "[\"nowhere\"]", "is not an address range"),
@@ -228,6 +228,6 @@ fn invalid_settings_are_refused_with_their_name() {
     ] {
         let name = format!("CRAWLWAY_FETCH__{key}");
         let stderr = home.run_with("config check", &[(&name, value)]).refused(2);
-        assert!(stderr.contains(&name) && stderr.contains(says), "{stderr}");
+        assert!(stderr.contains(&name) && stderr.contains(expected), "{stderr}");
     }
 }

@@ -114,10 +114,10 @@ fn completions_are_valid_and_know_every_command() {
     let bash = bash.unwrap();
     assert!(bash.status.success() && bash.stderr.is_empty(), "{}", String::from_utf8_lossy(&bash.stderr));
     // The completion of `crawlway dead re`.
-    let asked = "source completions.bash; COMP_WORDS=(crawlway dead re); COMP_CWORD=2; \
+    let script = "source completions.bash; COMP_WORDS=(crawlway dead re); COMP_CWORD=2; \
                  _crawlway crawlway re dead; echo ${COMPREPLY[@]}";
     let bash =
-        std::process::Command::new("bash").args(["-c", asked]).current_dir(home.path()).output().unwrap();
+        std::process::Command::new("bash").args(["-c", script]).current_dir(home.path()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&bash.stdout).trim(), "replay", "{bash:?}");
     assert!(home.run("completions tcsh").refused(2).contains("elvish"));
 }

@@ -1,6 +1,6 @@
 //! Working directory of a test, in which the program runs with a clean environment.
 
-use crawlway_broker::Broker;
+use crawlway_broker::{Broker, QueueBackend};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{
     fs, io,
@@ -79,7 +79,11 @@ impl Home {
     }
 
     /// Opens the queues, runs the closure, and closes them.
-    pub(crate) fn with_broker<T>(&self, options: Options, work: impl AsyncFnOnce(&dyn Broker) -> T) -> T {
+    pub(crate) fn with_broker<T>(
+        &self,
+        options: Options,
+        work: impl AsyncFnOnce(&dyn QueueBackend) -> T,
+    ) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let broker = self.open_broker(options);

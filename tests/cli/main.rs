@@ -15,3 +15,4 @@ mod refusals;
 mod robots;
 mod sample;
 mod terminal;
+mod tls;

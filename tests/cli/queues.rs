@@ -32,8 +32,8 @@ fn one_queue_with_its_spec() {
     insta::assert_snapshot!("show_crawler", home.run("queues show crawler_queue").ok());
     let shown = home.run("queues show CrawlerQueue.fifo --json").json();
     assert_eq!(
-        (&shown["lease_ms"], &shown["groups"], &shown["oldest_age_ms"]),
-        (&json!(90_000), &json!(true), &json!(null))
+        (&shown["lease_ms"], &shown["ordering"], &shown["oldest_age_ms"]),
+        (&json!(90_000), &json!("per_group"), &json!(null))
     );
 }
 

@@ -110,7 +110,7 @@ fn the_robots_txt_of_a_site_is_fetched_and_paths_belong_to_the_site_before_them(
 #[test]
 fn usage_errors() {
     let home = home();
-    for (line, says) in [
+    for (line, expected) in [
         ("robots", "Usage"),
         ("robots check", "URL"),
         ("robots check /private", "a path needs a site before it"),
@@ -122,7 +122,7 @@ fn usage_errors() {
         ("robots check --robots robots.txt --nonsense /", "--nonsense"),
     ] {
         let stderr = home.run(line).refused(2);
-        assert!(stderr.contains(says), "{line}: {stderr}");
+        assert!(stderr.contains(expected), "{line}: {stderr}");
     }
     let command = home.command(&["robots", "check", "--robots", "robots.txt", "--agent", "", "/"]);
     assert!(Ran::of(command).refused(2).contains("--agent is empty"));

@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 use crawlway_broker::{
-    Broker, ExchangeName, MaxLength, Outgoing, QueueName, QueueSpec, Timestamp, TopicPattern, Verdict,
+    ExchangeName, MaxLength, Outgoing, QueueBackend, QueueName, QueueSpec, Timestamp, TopicPattern, Verdict,
 };
 use crawlway_broker_embedded::{Clock, ManualClock, Options};
 use std::time::Duration;
@@ -50,14 +50,14 @@ pub(crate) fn filled(options: Options) -> Home {
     home
 }
 
-pub(crate) async fn publish(broker: &dyn Broker, message: Outgoing) {
+pub(crate) async fn publish(broker: &dyn QueueBackend, message: Outgoing) {
     for result in broker.publish(vec![message]).await {
         result.unwrap();
     }
 }
 
 /// Makes dead letters of all messages: with a reason, after two failures, and with control characters in the reason.
-async fn make_dead_letters(broker: &dyn Broker, queue: &QueueName) {
+async fn make_dead_letters(broker: &dyn QueueBackend, queue: &QueueName) {
     loop {
         let deliveries = broker.receive(queue, 10, Duration::ZERO).await.unwrap();
         if deliveries.is_empty() {
@@ -83,7 +83,9 @@ fn specs() -> [QueueSpec; 4] {
     [
         QueueSpec::new(name("crawler_queue")).max_attempts(2),
         QueueSpec::new(name("url_inventory")).prefetch(1).max_length(MaxLength::Exact(1000)),
-        QueueSpec::new(name("CrawlerQueue.fifo")).groups().lease(Duration::from_secs(90)),
+        QueueSpec::new(name("CrawlerQueue.fifo"))
+            .ordering(crawlway_broker::Ordering::PerGroup)
+            .lease(Duration::from_secs(90)),
         QueueSpec::new(name("scraped.kijiji"))
             .bind(ExchangeName::new("scraped").unwrap(), pattern)
             .max_length(MaxLength::Approximate { limit: 500, slack: 64 }),

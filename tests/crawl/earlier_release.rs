@@ -1,13 +1,13 @@
-//! Records of release 0.1, as its own program has written them, are opened: its crawls get names and go on.
+//! Records written by release 0.1 are migrated: its crawls get names and can be continued.
 
 use crate::{
     postgres::Database,
-    site::{Site, ended, json},
+    site::{Site, json, output_of},
 };
 use sqlx::{Connection, Executor};
 use std::fs;
 
-/// The host and the port of the site that the fixtures are about.
+/// Host and port of the site in the fixtures.
 const HOST: [u8; 4] = [127, 83, 19, 99];
 const PORT: u16 = 18_999;
 const URL: &str = "http://127.83.19.99:18999/";
@@ -22,8 +22,8 @@ fn run(work: impl Future<Output = ()>) {
 }
 
 #[test]
-fn crawls_of_release_0_1_get_names_and_go_on_whatever_holds_them() {
-    // One test, since there is one port for both.
+fn crawls_of_release_0_1_get_names_and_continue_on_sqlite_and_postgresql() {
+    // One test, since both fixtures have the same port.
     let site = Site::at(HOST, PORT);
     fs::create_dir_all(site.data()).unwrap();
     let file = format!("sqlite://{}?mode=rwc", site.data().join("records.db").display());
@@ -32,7 +32,7 @@ fn crawls_of_release_0_1_get_names_and_go_on_whatever_holds_them() {
         database.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(fixture("records.sqlite.sql")))).await.unwrap();
         database.close().await.unwrap();
     });
-    go_on(&site);
+    continue_crawl(&site);
 
     let database = Database::new("earlier_release");
     run(async {
@@ -47,33 +47,33 @@ fn crawls_of_release_0_1_get_names_and_go_on_whatever_holds_them() {
         ("CRAWLWAY_RECORDS__KIND", "postgresql".to_owned()),
         ("CRAWLWAY_RECORDS__POSTGRESQL__URL", database.url.clone()),
     ];
-    go_on(&site);
+    continue_crawl(&site);
     database.drop();
 }
 
-/// Goes on with the crawl that had reached its limit of three pages.
-fn go_on(site: &Site) {
+/// Continues the crawl that had reached its limit of three pages.
+fn continue_crawl(site: &Site) {
     let links = ["/a", "/b", "/c", "/d"];
     site.page("/", "", "front start", &links);
     site.page("/a", "", "page a", &["/a/below"]);
     for path in ["/b", "/c", "/d", "/a/below"] {
         site.page(path, "", "page", &[]);
     }
-    let more = site.crawled(&[URL, "--pages", "5"]);
+    let more = site.crawl_to_end(&[URL, "--pages", "5"]);
     assert_eq!((&more["crawl"], &more["new"]), (&"127.83.19.99-18999".into(), &false.into()), "{more}");
     assert_eq!((&more["state"], &more["counts"]["fetched"]), (&"limited".into(), &5.into()), "{more}");
-    let all = site.crawled(&[URL]);
+    let all = site.crawl_to_end(&[URL]);
     assert_eq!((&all["state"], &all["counts"]["fetched"]), (&"finished".into(), &6.into()), "{all}");
-    // Links of pages were not kept then, so that a wider scope has them fetched once more.
-    let before = site.visits("/a");
-    let wider = site.crawled(&[URL, "--exclude", "/nothing*"]);
+    // Release 0.1 stored no links, so that a wider scope fetches the pages once more.
+    let before = site.requests("/a");
+    let wider = site.crawl_to_end(&[URL, "--exclude", "/nothing*"]);
     assert_eq!((&wider["state"], &wider["counts"]["fetched"]), (&"finished".into(), &6.into()), "{wider}");
-    assert!(site.visits("/a") > before, "{wider}");
-    let listed = json(&ended(site.program(&["crawl", "list", "--json"])), 0);
+    assert!(site.requests("/a") > before, "{wider}");
+    let listed = json(&output_of(site.program(&["crawl", "list", "--json"])), 0);
     let names: Vec<&str> =
         listed["crawls"].as_array().unwrap().iter().map(|crawl| crawl["name"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 2, "{listed}");
     assert!(names.iter().all(|name| name.starts_with("127.83.19.99-18999")), "{listed}");
-    let trail = json(&ended(site.program(&["trail", &format!("{URL}b"), "--json"])), 0);
+    let trail = json(&output_of(site.program(&["trail", &format!("{URL}b"), "--json"])), 0);
     assert!(!trail["items"].as_array().unwrap().is_empty(), "{trail}");
 }

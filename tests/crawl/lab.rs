@@ -1,9 +1,11 @@
-//! A web that is served, a data directory, the program that crawls the one into the other, and the checks afterwards.
+//! Test environment: a served web, a data directory, the program that crawls it, and the checks after a crawl.
 
-use crawlway_demo_web::{Duplicates, Plan, Server, Truth, Visit, Web, Why};
+use crate::site::json;
+use crawlway_demo_web::{AccessLogEntry, Duplicates, GroundTruth, NotIndexed, Plan, Server, Web};
 use crawlway_search_index::{IndexOptions, TantivyIndex};
 use crawlway_store::{Frontier, PageIndex, Trails};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
+use crawlway_testkit::process;
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::unix::process::ExitStatusExt,
@@ -16,31 +18,31 @@ use tokio::runtime::Runtime;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
 
-/// No crawl of a test takes this long, however busy the machine is.
-const LIMIT: Duration = Duration::from_secs(180);
+/// Upper bound for a crawl, also on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 pub(crate) struct Lab {
     pub(crate) server: Server,
     pub(crate) home: TempDir,
-    pub(crate) gap: Duration,
+    pub(crate) min_delay: Duration,
     pub(crate) runtime: Runtime,
-    /// Where the records are, if not in the data directory.
+    /// URL of the PostgreSQL database with the records, if they are not in the data directory.
     pub(crate) postgres: Option<String>,
-    /// Settings besides, as variables.
+    /// Additional settings, as environment variables.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// The pages are with the records.
+    /// Whether the search index is in the database of the records.
     pub(crate) pages_with_records: bool,
 }
 
 impl Lab {
-    /// Serves a web. Each host is left alone for the gap between two requests, with one in flight.
-    pub(crate) fn new(plan: Plan, gap: Duration) -> Self {
+    /// Serves a web. The crawl has this minimum delay per host, and a concurrency of 1.
+    pub(crate) fn new(plan: Plan, min_delay: Duration) -> Self {
         let runtime = Runtime::new().unwrap();
         let server = runtime.block_on(Web::builder(plan).serve()).unwrap();
         Self {
             server,
             home: tempfile::tempdir().unwrap(),
-            gap,
+            min_delay,
             runtime,
             postgres: None,
             variables: Vec::new(),
@@ -48,20 +50,20 @@ impl Lab {
         }
     }
 
-    /// How many requests were made so far.
-    pub(crate) fn visits(&self) -> usize {
+    /// Number of requests so far.
+    pub(crate) fn requests(&self) -> usize {
         self.server.log().unwrap().len()
     }
 
-    pub(crate) fn truth(&self) -> &Truth {
-        self.server.web().truth()
+    pub(crate) fn ground_truth(&self) -> &GroundTruth {
+        self.server.web().ground_truth()
     }
 
     pub(crate) fn data(&self) -> PathBuf {
         self.home.path().join("data")
     }
 
-    /// The program with this command; waits are shortened, and attempts made many, since each kill costs one.
+    /// The program with this command, short delays, and a high maximum of attempts, since each kill costs one.
     pub(crate) fn program(&self, command: &str) -> Command {
         let mut program = Command::new(PROGRAM);
         program
@@ -95,7 +97,10 @@ impl Lab {
     pub(crate) fn crawl(&self) -> Command {
         let mut crawl = self.program("crawl");
         let port = self.server.web().port();
-        crawl.args(&self.truth().start).arg("--min-delay").arg(format!("{}ms", self.gap.as_millis()));
+        crawl
+            .args(&self.ground_truth().start)
+            .arg("--min-delay")
+            .arg(format!("{}ms", self.min_delay.as_millis()));
         crawl.arg("--allow").arg(format!("127.0.0.0/8:{port}"));
         for host in self.server.web().hosts() {
             crawl.arg("--host").arg(host);
@@ -103,38 +108,17 @@ impl Lab {
         crawl
     }
 
-    /// Runs to the end.
+    /// Runs the command to its end.
     pub(crate) fn finish(&self, mut command: Command) -> Output {
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let pid = child.id();
-        let (ended, watched) = std::sync::mpsc::channel::<()>();
-        let watch = std::thread::spawn(move || {
-            if watched.recv_timeout(LIMIT).is_err() {
-                let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::ABORT);
-            }
-        });
-        let output = child.wait_with_output().unwrap();
-        let _ = ended.send(());
-        watch.join().unwrap();
-        output
+        process::output(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(), TIMEOUT)
     }
 
-    /// Crawls to the end, and expects that to go well.
-    pub(crate) fn crawl_to_the_end(&self) -> serde_json::Value {
-        let output = self.finish(self.crawl());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "the crawl must finish\n{}\n{}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
-        serde_json::from_slice(&output.stdout).unwrap()
+    /// Crawls to the end, which must succeed. Returns the report.
+    pub(crate) fn crawl_to_end(&self) -> serde_json::Value {
+        json(&self.finish(self.crawl()), 0)
     }
 
-    /// Starts a crawl that somebody is going to kill.
+    /// Starts a command without output.
     pub(crate) fn start(&self, mut command: Command) -> Child {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
@@ -144,14 +128,14 @@ impl Lab {
     }
 
     pub(crate) fn records(&self) -> SqlStore {
-        let place = match &self.postgres {
+        let database = match &self.postgres {
             Some(url) => Database::Postgres(url.clone()),
             None => Database::Sqlite(self.data().join("records.db")),
         };
-        self.runtime.block_on(SqlStore::open(SqlOptions::new(place))).unwrap()
+        self.runtime.block_on(SqlStore::open(SqlOptions::new(database))).unwrap()
     }
 
-    /// The URLs in the index, as often as they are there.
+    /// URLs in the index, with duplicates.
     pub(crate) fn indexed(&self) -> Vec<String> {
         if self.pages_with_records {
             let records = self.records();
@@ -167,26 +151,26 @@ impl Lab {
         pages.into_iter().map(|page| page.url).collect()
     }
 
-    /// Everything that must hold after a crawl that went to the end, however often it was interrupted.
+    /// Completeness and politeness of a finished crawl, however often it was interrupted.
     pub(crate) fn check(&self) {
         self.check_outcome();
         self.check_politeness();
     }
 
-    /// The same, but for how the hosts were treated.
+    /// Completeness: index, trails and dead letters match the ground truth.
     pub(crate) fn check_outcome(&self) {
-        let found = self.indexed();
-        let differences = self.truth().compare(found, Duplicates::Kept);
+        let indexed = self.indexed();
+        let differences = self.ground_truth().compare(indexed, Duplicates::Kept);
         assert!(
             differences.missing.is_empty()
                 && differences.unexpected.is_empty()
-                && differences.twice.is_empty(),
+                && differences.duplicated.is_empty(),
             "the index differs from the web: {differences:#?}"
         );
         self.check_trails();
     }
 
-    /// Every item's trail is closed, and what can't be had is dead and nothing else.
+    /// Every trail is closed, and exactly the URLs that always fail are dead.
     fn check_trails(&self) {
         let records = self.records();
         self.runtime.block_on(async {
@@ -195,21 +179,23 @@ impl Lab {
                 eprintln!("{:#?}", records.of_item(item).await.unwrap());
             }
             assert!(open.is_empty(), "items whose trail is not closed: {open:?}");
-            for url in self.truth().indexed.keys() {
+            for url in self.ground_truth().indexed.keys() {
                 let trails = records.of_subject(url, 50).await.unwrap();
                 let indexed =
                     trails.iter().flatten().any(|entry| entry.stage == "index" && entry.outcome == "indexed");
-                assert!(indexed, "no trail says that {url} was indexed: {trails:#?}");
+                assert!(indexed, "{url} has no trail entry `indexed`: {trails:#?}");
             }
             let dead: BTreeSet<String> =
                 records.dead(None, None, 1000).await.unwrap().urls.into_iter().map(|dead| dead.url).collect();
-            let missing: Vec<_> = self.truth().dead.difference(&dead).collect();
-            assert!(missing.is_empty(), "these must be given up: {missing:?}");
-            // Of a circle of redirects only those are known that a link leads to.
-            let circle = |url: &&String| self.truth().not_indexed.get(*url) == Some(&Why::RedirectLoop);
-            let others = dead.difference(&self.truth().dead).filter(|url| !circle(url)).collect::<Vec<_>>();
-            assert!(others.is_empty(), "these must not be given up: {others:?}");
-            assert!(dead.iter().any(|url| circle(&url)), "a circle of redirects is given up");
+            let missing: Vec<_> = self.ground_truth().dead.difference(&dead).collect();
+            assert!(missing.is_empty(), "these must be dead: {missing:?}");
+            // Of a redirect loop, only the URLs that have a link are known.
+            let in_loop =
+                |url: &&String| self.ground_truth().not_indexed.get(*url) == Some(&NotIndexed::RedirectLoop);
+            let others =
+                dead.difference(&self.ground_truth().dead).filter(|url| !in_loop(url)).collect::<Vec<_>>();
+            assert!(others.is_empty(), "these must not be dead: {others:?}");
+            assert!(dead.iter().any(|url| in_loop(&url)), "a redirect loop is dead");
             let crawls = records.crawls(None, 10).await.unwrap();
             assert_eq!(crawls.len(), 1);
             assert_eq!((crawls[0].counts.waiting, crawls[0].counts.in_flight), (0, 0), "{crawls:#?}");
@@ -217,31 +203,31 @@ impl Lab {
         });
     }
 
-    /// By the server's own log: never two at once at one host, nor two closer than the gap; and nothing was asked for
-    /// that must not be.
+    /// Politeness by the access log: one request at a time per host, the minimum delay between two, and no request for a
+    /// disallowed URL.
     pub(crate) fn check_politeness(&self) {
         let breaches = self.breaches();
         assert!(breaches.is_empty(), "{breaches:#?}");
     }
 
-    /// The hosts that were asked too soon or twice at once, once for each time, and what happened.
+    /// Hosts with concurrent requests or too short a delay: one entry for each breach, with a description.
     pub(crate) fn breaches(&self) -> Vec<(String, String)> {
-        let visits = self.server.log().unwrap().visits();
-        let untouched: BTreeSet<&str> = self.truth().untouched().collect();
+        let requests = self.server.log().unwrap().entries();
+        let forbidden: BTreeSet<&str> = self.ground_truth().never_requested().collect();
         let port = self.server.web().port();
-        let mut last: BTreeMap<&str, &Visit> = BTreeMap::new();
+        let mut last: BTreeMap<&str, &AccessLogEntry> = BTreeMap::new();
         let mut breaches = Vec::new();
-        for visit in &visits {
-            let url = format!("http://{}:{port}{}", visit.host, visit.path);
-            assert!(!untouched.contains(url.as_str()), "{url} must never be asked for");
-            let at_once = visit.open > 1;
-            if let Some(before) = last.insert(&visit.host, visit) {
-                let apart = Duration::from_micros(visit.started_us.saturating_sub(before.ended_us));
-                // The server's clock and the crawler's round differently, by a millisecond at most.
-                if at_once || apart + Duration::from_millis(1) < self.gap {
-                    let gap = self.gap;
-                    let told = format!("{apart:?} apart, the gap is {gap:?}: {before:?} {visit:?}");
-                    breaches.push((visit.host.clone(), told));
+        for request in &requests {
+            let url = format!("http://{}:{port}{}", request.host, request.path);
+            assert!(!forbidden.contains(url.as_str()), "{url} must never be requested");
+            let concurrent = request.open > 1;
+            if let Some(before) = last.insert(&request.host, request) {
+                let delay = Duration::from_micros(request.started_us.saturating_sub(before.ended_us));
+                // Tolerance for the rounding of two clocks.
+                if concurrent || delay + Duration::from_millis(1) < self.min_delay {
+                    let min_delay = self.min_delay;
+                    let text = format!("{delay:?} instead of {min_delay:?}: {before:?} {request:?}");
+                    breaches.push((request.host.clone(), text));
                 }
             }
         }

@@ -1,28 +1,31 @@
-//! The flow `search` end to end, through the binary, against a web of known content: what is found, what is not, and
-//! what a kill at any moment leaves behind.
+//! The flow `search` end to end, through the binary, against a web with known content: completeness, politeness, kills and
+//! outages.
 
-#![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "an unexpected result must fail a test, also outside of test functions"
+)]
 
-mod bad_input;
+mod canonical_and_redirects;
 mod commands;
 mod earlier_release;
-mod fleet;
-mod foreign;
-mod given;
+mod invalid_messages;
 mod kills;
 mod lab;
-mod left_out;
-mod log;
-mod out;
+mod log_and_progress;
+mod many_processes;
+mod out_file;
 mod outages;
+mod page_versions;
 mod postgres;
+mod processes;
 mod recrawl;
 mod redis_keys;
-mod second_command;
-mod shared;
+mod repeated_crawls;
 mod site;
 mod steps;
-mod stored;
+mod stored_pages;
+mod third_party_clients;
 mod traps;
-mod vanish;
-mod versions;
+mod url_lists;
+mod vanished_pages;

@@ -1,39 +1,39 @@
-//! A server goes away in the middle of a crawl by many processes, and comes back: nothing is lost, nothing is given up, and the
-//! gateway says meanwhile what is missing.
+//! Outages of Redis, RabbitMQ and PostgreSQL during a crawl by many processes: no page is lost, no item becomes a dead letter,
+//! and the gateway reports what is missing.
 
 use crate::{
-    fleet::{Gateway, Process, Servers, wait_until},
     lab::Lab,
     postgres::Database,
+    processes::{Gateway, Process, Servers, wait_until},
 };
-use crawlway_demo_web::{Duplicates, Plan, Why};
+use crawlway_demo_web::{Duplicates, NotIndexed, Plan};
 use crawlway_store::{Frontier, frontier::CrawlState};
 use crawlway_testkit::{
     private_rabbitmq::PrivateRabbitMq,
-    private_redis::{Keeps, PrivateRedis},
+    private_redis::{Persistence, PrivateRedis},
     proxy::{Mode, Proxy},
     virtual_host::VirtualHost,
 };
 use std::{collections::BTreeMap, time::Duration};
 
-const GAP: Duration = Duration::from_millis(25);
+const MIN_DELAY: Duration = Duration::from_millis(25);
 
-/// A web that takes a while.
+/// A web whose crawl takes a few seconds.
 fn lab() -> Lab {
-    Lab::new(Plan::crash_of(300), GAP)
+    Lab::new(Plan::crash_of(300), MIN_DELAY)
 }
 
-/// Waits until so many requests were made since the web was served.
-fn await_visits(lab: &Lab, many: usize) {
-    wait_until("the crawl is in the middle", || match lab.visits() {
-        visits if visits >= many => Ok(()),
-        visits => Err(format!("{visits} requests")),
+/// Waits until the web has received this many requests.
+fn await_requests(lab: &Lab, count: usize) {
+    wait_until("the crawl has sent enough requests", || match lab.requests() {
+        requests if requests >= count => Ok(()),
+        requests => Err(format!("{requests} requests")),
     });
 }
 
-/// Waits until the gateway says that exactly these are out of order, each with a reason.
+/// Waits until the gateway reports exactly these dependencies as not ready, each with a reason.
 fn await_missing(gateway: &Gateway, names: &[&str]) {
-    wait_until("the gateway says what is missing", || {
+    wait_until("the gateway reports what is missing", || {
         let (status, ready) = gateway.get("/health/ready");
         let all = ready["dependencies"].as_array().cloned().unwrap_or_default();
         let missing: Vec<&str> = all
@@ -46,81 +46,81 @@ fn await_missing(gateway: &Gateway, names: &[&str]) {
     });
 }
 
-fn no_page_was_given_up(gateway: &Gateway) {
+fn assert_no_dead_letters(gateway: &Gateway) {
     assert_eq!(gateway.get("/api/queues/crawler_queue").1["dead"], 0);
 }
 
-/// Pages that were fetched more than twice for each URL that leads to them: their own, and those that redirect there.
+/// Pages that were fetched more than twice for each URL that leads to them (their own, and redirects).
 fn fetched_too_often(lab: &Lab) -> BTreeMap<String, usize> {
     let port = lab.server.web().port();
     let mut fetched: BTreeMap<String, usize> = BTreeMap::new();
-    for visit in lab.server.log().unwrap().visits().into_iter().filter(|visit| visit.status == 200) {
-        *fetched.entry(format!("http://{}:{port}{}", visit.host, visit.path)).or_default() += 1;
+    for request in lab.server.log().unwrap().entries().into_iter().filter(|request| request.status == 200) {
+        *fetched.entry(format!("http://{}:{port}{}", request.host, request.path)).or_default() += 1;
     }
     fetched.retain(|url, times| {
-        let leads_there = |why: &&Why| matches!(why, Why::Redirect(to) if to == url);
-        let ways = 1 + lab.truth().not_indexed.values().filter(leads_there).count();
-        lab.truth().indexed.contains_key(url) && *times > 2 * ways
+        let redirects_there = |why: &&NotIndexed| matches!(why, NotIndexed::Redirect(to) if to == url);
+        let urls = 1 + lab.ground_truth().not_indexed.values().filter(redirects_there).count();
+        lab.ground_truth().indexed.contains_key(url) && *times > 2 * urls
     });
     fetched
 }
 
 #[test]
-fn a_redis_that_comes_back_empty_costs_a_second_fetch_and_one_gap_at_most() {
+fn a_redis_that_lost_its_data_costs_at_most_a_second_fetch_and_one_minimum_delay() {
     let mut lab = lab();
     let (database, host) = (Database::new("redis_out"), VirtualHost::new("redis-out"));
-    let mut redis = PrivateRedis::start(Keeps::Nothing);
+    let mut redis = PrivateRedis::start(Persistence::None);
     Servers { redis: redis.url(), ..Servers::on(&host, &database) }.share(&mut lab);
     let gateway = Gateway::start(&lab);
     let processes = ["worker:crawl", "worker:crawl", "worker:crawl", "worker:index"];
-    let processes = processes.map(|part| Process::at_work(&lab, part));
+    let processes = processes.map(|part| Process::start_and_wait(&lab, part));
     let crawl = gateway.begin_crawl(&lab);
-    await_visits(&lab, 120);
+    await_requests(&lab, 120);
     redis.kill();
-    await_missing(&gateway, &["seen", "gate"]);
-    let before = lab.visits();
-    redis.resume();
+    await_missing(&gateway, &["seen", "rate_limiter"]);
+    let before = lab.requests();
+    redis.restart();
     await_missing(&gateway, &[]);
     gateway.await_indexed(&crawl);
-    assert!(lab.visits() > before, "the outage came after the crawl");
+    assert!(lab.requests() > before, "the outage must be before the end of the crawl");
 
     lab.check_outcome();
-    no_page_was_given_up(&gateway);
-    let often = fetched_too_often(&lab);
-    assert!(often.is_empty(), "asked for more often than twice for each URL that leads there: {often:?}");
+    assert_no_dead_letters(&gateway);
+    let too_often = fetched_too_often(&lab);
+    assert!(too_often.is_empty(), "more than two fetches for each URL that leads there: {too_often:?}");
     let mut breaches: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (host, breach) in lab.breaches() {
         breaches.entry(host).or_default().push(breach);
     }
     breaches.retain(|_, breaches| breaches.len() > 1);
-    assert!(breaches.is_empty(), "hosts that were asked too soon more than once: {breaches:#?}");
+    assert!(breaches.is_empty(), "hosts with more than one breach: {breaches:#?}");
     drop((gateway, processes));
     database.drop();
 }
 
 #[test]
-fn a_rabbitmq_that_is_killed_and_comes_back_loses_no_page() {
+fn a_restart_of_rabbitmq_loses_no_page() {
     let mut lab = lab();
     let database = Database::new("rabbitmq_out");
     let mut broker = PrivateRabbitMq::start();
     Servers::with(broker.server(), &database).share(&mut lab);
     let gateway = Gateway::start(&lab);
     let processes = ["worker:crawl", "worker:crawl", "worker:index", "worker:index"];
-    let processes = processes.map(|part| Process::at_work(&lab, part));
+    let processes = processes.map(|part| Process::start_and_wait(&lab, part));
     let crawl = gateway.begin_crawl(&lab);
-    await_visits(&lab, 120);
+    await_requests(&lab, 120);
     broker.kill();
     await_missing(&gateway, &["broker"]);
-    broker.start_again();
+    broker.restart();
     await_missing(&gateway, &[]);
     gateway.await_indexed(&crawl);
     lab.check();
-    no_page_was_given_up(&gateway);
+    assert_no_dead_letters(&gateway);
     drop((gateway, processes));
     database.drop();
 }
 
-/// The crawl goes on to its end meanwhile, so that its pages have to wait in the queue, whatever the indexer does.
+/// The crawl goes on to its end, so that its pages have to wait in the queue.
 #[test]
 fn pages_wait_in_the_queue_while_the_indexer_cannot_reach_postgresql() {
     let mut lab = lab();
@@ -128,18 +128,18 @@ fn pages_wait_in_the_queue_while_the_indexer_cannot_reach_postgresql() {
     Servers::on(&host, &database).share(&mut lab);
     let (scheme, rest) = database.url.split_once('@').unwrap();
     let (server, name) = rest.split_once('/').unwrap();
-    let proxy = lab.runtime.block_on(Proxy::before(server.to_owned()));
-    let crawlers = [(); 2].map(|()| Process::at_work(&lab, "worker:crawl"));
+    let proxy = lab.runtime.block_on(Proxy::in_front_of(server.to_owned()));
+    let crawlers = [(); 2].map(|()| Process::start_and_wait(&lab, "worker:crawl"));
     lab.postgres = Some(format!("{scheme}@{}/{name}", proxy.address()));
     let gateway = Gateway::start(&lab);
-    let indexer = Process::at_work(&lab, "worker:index");
+    let indexer = Process::start_and_wait(&lab, "worker:index");
     lab.postgres = Some(database.url.clone());
 
     let crawl = gateway.begin_crawl(&lab);
-    await_visits(&lab, 60);
+    await_requests(&lab, 60);
     proxy.set(Mode::Down);
     await_missing(&gateway, &["records", "inventory", "index"]);
-    // Then nobody refuses any more, and nobody answers either.
+    // Then connections are accepted without any response.
     proxy.set(Mode::Silent);
     await_missing(&gateway, &["records", "inventory", "index"]);
     let records = lab.records();
@@ -148,15 +148,15 @@ fn pages_wait_in_the_queue_while_the_indexer_cannot_reach_postgresql() {
         if crawls[0].state == CrawlState::Finished { Ok(()) } else { Err(format!("{:?}", crawls[0].counts)) }
     });
     lab.runtime.block_on(records.close());
-    let early = lab.truth().compare(lab.indexed(), Duplicates::Kept).missing.len();
-    assert!(early > 50, "only {early} pages have had to wait");
-    no_page_was_given_up(&gateway);
+    let not_indexed = lab.ground_truth().compare(lab.indexed(), Duplicates::Kept).missing.len();
+    assert!(not_indexed > 50, "only {not_indexed} pages had to wait");
+    assert_no_dead_letters(&gateway);
 
     proxy.set(Mode::Up);
     await_missing(&gateway, &[]);
     gateway.await_indexed(&crawl);
     lab.check();
-    no_page_was_given_up(&gateway);
+    assert_no_dead_letters(&gateway);
     drop((gateway, indexer, crawlers));
     database.drop();
 }

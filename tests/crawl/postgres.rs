@@ -1,4 +1,4 @@
-//! The same crawl with its records in PostgreSQL.
+//! A crawl with its records in PostgreSQL, and private databases for the other tests.
 
 use crate::lab::Lab;
 use crawlway_demo_web::Plan;
@@ -11,13 +11,13 @@ fn a_crawl_keeps_its_records_in_postgresql() {
     let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(2));
     let database = Database::new("crawl");
     lab.postgres = Some(database.url.clone());
-    lab.crawl_to_the_end();
+    lab.crawl_to_end();
     assert!(!lab.data().join("records.db").exists());
     lab.check();
     database.drop();
 }
 
-/// A database of a test's own.
+/// A private database of one test.
 pub(crate) struct Database {
     pub(crate) url: String,
     name: String,

@@ -1,38 +1,41 @@
-//! A web made by hand, page by page, for what no plan has: answers of any kind, which may change between two crawls.
+//! Web site with scripted responses, which may change between two crawls.
 
+use crawlway_testkit::{
+    process,
+    web::{self, Request},
+};
 use std::{
     collections::HashMap,
     fmt::Write as _,
-    io::{BufRead, BufReader, Write},
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    net::Ipv4Addr,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
-/// No test waits longer than this for anything.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Upper bound for every wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a path is answered.
+/// Response to a path.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     status: u16,
     headers: Vec<(String, String)>,
     body: String,
-    /// So long after the request.
-    late: Duration,
+    /// Delay after the request.
+    delay: Duration,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn page(body: &str) -> Self {
         Self::status(200).with("content-type", "text/html").body(body)
     }
 
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: String::new(), late: Duration::ZERO }
+        Self { status, headers: Vec::new(), body: String::new(), delay: Duration::ZERO }
     }
 
     pub(crate) fn redirect(to: &str) -> Self {
@@ -44,8 +47,8 @@ impl Answer {
         self
     }
 
-    pub(crate) fn late(self, late: Duration) -> Self {
-        Self { late, ..self }
+    pub(crate) fn delayed(self, delay: Duration) -> Self {
+        Self { delay, ..self }
     }
 
     fn body(self, body: &str) -> Self {
@@ -55,57 +58,41 @@ impl Answer {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By host and path.
-    answers: HashMap<String, Answer>,
-    visits: Vec<String>,
+    /// Responses by host and path.
+    responses: HashMap<String, Response>,
+    requests: Vec<String>,
 }
 
-/// Hosts 127.0.0.2, 127.0.0.3 and so on, all with one port, and the program with a data directory of its own.
+/// Hosts 127.0.0.2 and 127.0.0.3 on the same port, and the program with a private data directory.
 pub(crate) struct Site {
     state: Arc<Mutex<State>>,
     first: Ipv4Addr,
     pub(crate) port: u16,
     pub(crate) home: TempDir,
-    /// Settings for every program, besides those that suit a test.
+    /// Additional settings, as environment variables.
     pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Site {
     pub(crate) fn new() -> Self {
-        // Any port that is free for all hosts.
-        let (port, listeners) = (0..100)
-            .find_map(|_| {
-                let first = TcpListener::bind((host(2), 0)).ok()?;
-                let port = first.local_addr().ok()?.port();
-                Some((port, vec![first, TcpListener::bind((host(3), port)).ok()?]))
-            })
-            .unwrap();
-        Self::serving(host(2), port, listeners)
+        Self::serving(&[host(2), host(3)], 0)
     }
 
-    /// One host of this address, with this port.
+    /// One host with this address and port.
     pub(crate) fn at(address: [u8; 4], port: u16) -> Self {
-        let first = Ipv4Addr::from(address);
-        Self::serving(first, port, vec![TcpListener::bind((first, port)).unwrap()])
+        Self::serving(&[Ipv4Addr::from(address)], port)
     }
 
-    /// The same site, for a program with another data directory.
+    /// The same site with another data directory.
     pub(crate) fn with_new_home(self) -> Self {
         Self { home: tempfile::tempdir().unwrap(), ..self }
     }
 
-    fn serving(first: Ipv4Addr, port: u16, listeners: Vec<TcpListener>) -> Self {
+    fn serving(hosts: &[Ipv4Addr], port: u16) -> Self {
         let state = Arc::new(Mutex::new(State::default()));
-        for listener in listeners {
-            let state = state.clone();
-            std::thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
-                    let state = state.clone();
-                    std::thread::spawn(move || serve(&stream, &state));
-                }
-            });
-        }
-        Self { state, first, port, home: tempfile::tempdir().unwrap(), variables: Vec::new() }
+        let served = state.clone();
+        let port = web::serve(hosts, port, move |request| respond(request, &served));
+        Self { state, first: hosts[0], port, home: tempfile::tempdir().unwrap(), variables: Vec::new() }
     }
 
     /// The URL of a path of the first host.
@@ -117,43 +104,43 @@ impl Site {
         format!("http://{}:{}{path}", host(number), self.port)
     }
 
-    pub(crate) fn put(&self, path: &str, answer: Answer) {
-        self.state.lock().unwrap().answers.insert(format!("{}{path}", self.first), answer);
+    pub(crate) fn put(&self, path: &str, response: Response) {
+        self.state.lock().unwrap().responses.insert(format!("{}{path}", self.first), response);
     }
 
-    pub(crate) fn put_at(&self, number: u8, path: &str, answer: Answer) {
-        self.state.lock().unwrap().answers.insert(format!("{}{path}", host(number)), answer);
+    pub(crate) fn put_at(&self, number: u8, path: &str, response: Response) {
+        self.state.lock().unwrap().responses.insert(format!("{}{path}", host(number)), response);
     }
 
-    /// A page of this text with these links; what is put into its head, if anything.
+    /// Sets a page with this text and these links, and additional elements for its head.
     pub(crate) fn page(&self, path: &str, head: &str, text: &str, links: &[&str]) {
         let mut body = format!("<html><head><title>{text}</title>{head}</head><body><p>{text}</p>");
         for link in links {
             write!(body, "<a href=\"{link}\">{link}</a> ").unwrap();
         }
-        self.put(path, Answer::page(&body));
+        self.put(path, Response::page(&body));
     }
 
-    /// A page that names another as the proper one.
-    pub(crate) fn canonical(&self, path: &str, proper: &str, text: &str) {
-        self.page(path, &format!("<link rel=canonical href=\"{proper}\">"), text, &[]);
+    /// Sets a page with this canonical URL.
+    pub(crate) fn canonical(&self, path: &str, canonical: &str, text: &str) {
+        self.page(path, &format!("<link rel=canonical href=\"{canonical}\">"), text, &[]);
     }
 
-    /// How often this path of the first host was asked for.
-    pub(crate) fn visits(&self, path: &str) -> usize {
-        let wanted = format!("{}{path}", self.first);
-        self.state.lock().unwrap().visits.iter().filter(|visit| **visit == wanted).count()
+    /// Number of requests for a path of the first host.
+    pub(crate) fn requests(&self, path: &str) -> usize {
+        let key = format!("{}{path}", self.first);
+        self.state.lock().unwrap().requests.iter().filter(|request| **request == key).count()
     }
 
-    pub(crate) fn all_visits(&self) -> usize {
-        self.state.lock().unwrap().visits.len()
+    pub(crate) fn all_requests(&self) -> usize {
+        self.state.lock().unwrap().requests.len()
     }
 
     pub(crate) fn data(&self) -> PathBuf {
         self.home.path().join("data")
     }
 
-    /// The program, with waits that suit a test.
+    /// The program with short delays.
     pub(crate) fn program(&self, arguments: &[&str]) -> Command {
         let mut program = Command::new(PROGRAM);
         program
@@ -179,7 +166,7 @@ impl Site {
         program
     }
 
-    /// `crawlway crawl` from `/`, or from elsewhere if that is said.
+    /// `crawlway crawl` from `/`, or from the URL in the arguments.
     pub(crate) fn crawl(&self, arguments: &[&str]) -> Command {
         let mut crawl = self.program(&["crawl", "--json", "--allow", &format!("127.0.0.0/8:{}", self.port)]);
         if !arguments.iter().any(|argument| argument.starts_with("http://")) {
@@ -189,61 +176,49 @@ impl Site {
         crawl
     }
 
-    /// Crawls to the end, and says what came of it.
+    /// Crawls to the end, which must succeed. Returns the report.
     #[track_caller]
-    pub(crate) fn crawled(&self, arguments: &[&str]) -> serde_json::Value {
-        json(&ended(self.crawl(arguments)), 0)
+    pub(crate) fn crawl_to_end(&self, arguments: &[&str]) -> serde_json::Value {
+        json(&output_of(self.crawl(arguments)), 0)
     }
 
-    /// The URLs that are found, in the order of the index, hosts of the site left out.
+    /// Sorted URLs of the hits, without scheme and host if it is the first host.
     #[track_caller]
-    pub(crate) fn found(&self, query: &str) -> Vec<String> {
-        let found = ended(self.program(&["search", query, "--json", "--all", "--limit", "100"]));
+    pub(crate) fn search(&self, query: &str) -> Vec<String> {
+        let found = output_of(self.program(&["search", query, "--json", "--all", "--limit", "100"]));
         let code = found.status.code().unwrap();
         let hits = json(&found, code)["hits"].as_array().unwrap().clone();
         let mut urls: Vec<String> =
             hits.iter().map(|hit| hit["url"].as_str().unwrap().replace(&self.url(""), "")).collect();
-        assert_eq!(code, i32::from(urls.is_empty()), "the exit code says whether something was found");
+        assert_eq!(code, i32::from(urls.is_empty()), "the exit code is 1 without hits");
         urls.sort();
         urls
     }
 
-    /// The dead of the frontier.
+    /// Dead letters of the frontier.
     pub(crate) fn dead(&self) -> Vec<serde_json::Value> {
-        let listed = json(&ended(self.program(&["dead", "list", "frontier", "--json"])), 0);
+        let listed = json(&output_of(self.program(&["dead", "list", "frontier", "--json"])), 0);
         listed["dead"].as_array().unwrap().clone()
     }
 }
 
 /// Runs a program to its end.
 #[track_caller]
-pub(crate) fn ended(mut command: Command) -> Output {
+pub(crate) fn output_of(mut command: Command) -> Output {
     finish(command.spawn().unwrap())
 }
 
 /// Waits for a program to end.
-#[track_caller]
 pub(crate) fn finish(child: Child) -> Output {
-    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    let (ended, watched) = std::sync::mpsc::channel::<()>();
-    let watch = std::thread::spawn(move || {
-        if watched.recv_timeout(LIMIT).is_err() {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::ABORT);
-        }
-    });
-    let output = child.wait_with_output().unwrap();
-    let _ = ended.send(());
-    watch.join().unwrap();
-    output
+    process::output(child, TIMEOUT)
 }
 
-/// Asks a program to end.
+/// Sends SIGTERM.
 pub(crate) fn terminate(child: &Child) {
-    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    process::signal(child, rustix::process::Signal::TERM);
 }
 
-/// What was printed, if the program ended with this code.
+/// Standard output as JSON; the exit code must be this one.
 #[track_caller]
 pub(crate) fn json(output: &Output, code: i32) -> serde_json::Value {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -252,55 +227,32 @@ pub(crate) fn json(output: &Output, code: i32) -> serde_json::Value {
     serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
 }
 
-/// Waits for something to come true.
+/// Polls a condition until it holds.
 #[track_caller]
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < LIMIT, "never happened: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+pub(crate) fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    process::wait_until(what, TIMEOUT, condition);
 }
 
 fn host(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, number)
 }
 
-fn serve(stream: &TcpStream, state: &Mutex<State>) {
-    let Ok(address) = stream.local_addr() else { return };
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-    while let Some(request) = lines.next() {
-        let path = request.split(' ').nth(1).unwrap_or("/").to_owned();
-        let mut validator = None;
-        for line in lines.by_ref().take_while(|line| !line.is_empty()) {
-            if let Some((name, value)) = line.split_once(": ")
-                && name.eq_ignore_ascii_case("if-none-match")
-            {
-                validator = Some(value.to_owned());
-            }
-        }
-        let key = format!("{}{path}", address.ip());
-        let mut answer = {
-            let mut state = state.lock().unwrap();
-            state.visits.push(key.clone());
-            state.answers.get(&key).cloned().unwrap_or_else(|| Answer::status(404))
-        };
-        std::thread::sleep(answer.late);
-        let etag = answer.headers.iter().find(|(name, _)| name == "etag").map(|(_, value)| value.clone());
-        if etag.is_some() && etag == validator {
-            answer = Answer { body: String::new(), status: 304, ..answer };
-        }
-        let mut text = format!("HTTP/1.1 {} X\r\n", answer.status);
-        for (name, value) in &answer.headers {
-            write!(text, "{name}: {value}\r\n").unwrap();
-        }
-        if answer.status != 304 {
-            write!(text, "content-length: {}\r\n", answer.body.len()).unwrap();
-        }
-        write!(text, "\r\n{}", answer.body).unwrap();
-        let mut stream = stream;
-        if stream.write_all(text.as_bytes()).is_err() {
-            return;
-        }
+fn respond(request: &Request, state: &Mutex<State>) -> Vec<u8> {
+    let key = format!("{}{}", request.host, request.path);
+    let response = {
+        let mut state = state.lock().unwrap();
+        state.requests.push(key.clone());
+        state.responses.get(&key).cloned().unwrap_or_else(|| Response::status(404))
+    };
+    std::thread::sleep(response.delay);
+    let mut headers = String::new();
+    for (name, value) in &response.headers {
+        write!(headers, "{name}: {value}\r\n").unwrap();
     }
+    let header = |name: &str, all: &[(String, String)]| all.iter().find(|(known, _)| known == name).cloned();
+    let etag = header("etag", &response.headers).map(|(_, value)| value);
+    if etag.is_some() && etag == header("if-none-match", &request.headers).map(|(_, value)| value) {
+        return format!("HTTP/1.1 304 X\r\n{headers}\r\n").into_bytes();
+    }
+    web::response(&format!("{} X", response.status), &headers, response.body.as_bytes())
 }

@@ -1,14 +1,15 @@
 //! An empty working directory for the demo, with a directory for temporary files.
 
-use rustix::process::{Pid, Signal, kill_process};
+use crawlway_testkit::process::Process;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
-    time::{Duration, Instant},
+    process::{ChildStdout, Command, ExitStatus, Output, Stdio},
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -23,7 +24,7 @@ pub(crate) struct Lab {
 
 /// A running demo. Dropping it kills the process.
 pub(crate) struct Running {
-    child: Child,
+    process: Process,
     stdout: BufReader<ChildStdout>,
 }
 
@@ -59,9 +60,8 @@ impl Lab {
     }
 
     pub(crate) fn start(&self, mut program: Command) -> Running {
-        let mut child = program.stdout(Stdio::piped()).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Running { child, stdout }
+        let mut process = Process::start(program.stdout(Stdio::piped()));
+        Running { stdout: process.stdout(), process }
     }
 
     /// Runs a printed command in a shell; it must succeed.
@@ -113,28 +113,14 @@ impl Running {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.child.id().try_into().unwrap()).unwrap(), signal).unwrap();
+        self.process.signal(signal);
     }
 
     /// Waits for the end of the process; returns the rest of its output.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status, rest);
-            }
-            assert!(began.elapsed() < TIMEOUT, "the process does not end: {rest}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        (self.process.wait(TIMEOUT), rest)
     }
 }
 

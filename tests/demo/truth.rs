@@ -2,7 +2,7 @@
 //! small web.
 
 use crate::lab::Lab;
-use crawlway_demo_web::{Duplicates, Log, Plan, Truth, Visit, Web, Why};
+use crawlway_demo_web::{AccessLog, AccessLogEntry, Duplicates, GroundTruth, NotIndexed, Plan, Web};
 use crawlway_fetch::robots::{AGENT, Robots};
 use serde_json::Value;
 use std::{
@@ -26,12 +26,12 @@ pub(crate) fn check(lab: &Lab, data: &Path, port: u16) {
     let query = query.join(" OR ");
     let (_, found) =
         lab.json(&["search", &query, "--no-fold", "--limit", "1000", "--json", "--data", directory]);
-    let differences = web.truth().compare(strings(&found["hits"], "url"), Duplicates::Kept);
+    let differences = web.ground_truth().compare(strings(&found["hits"], "url"), Duplicates::Kept);
     assert!(differences.is_empty(), "{differences:#?}");
 
     let (_, dead) = lab.json(&["dead", "list", "frontier", "--json", "--data", directory]);
     let dead: BTreeSet<String> = strings(&dead["dead"], "url").into_iter().collect();
-    assert_eq!(dead, dead_urls(web.truth()));
+    assert_eq!(dead, dead_urls(web.ground_truth()));
 
     check_access_log(&web, &data.join("web-access.jsonl"));
 
@@ -44,17 +44,18 @@ fn strings(list: &Value, field: &str) -> Vec<String> {
 }
 
 /// URLs that fail for good: those that always fail, and redirect loops.
-fn dead_urls(truth: &Truth) -> BTreeSet<String> {
-    let loops = truth.not_indexed.iter().filter(|(_, why)| **why == Why::RedirectLoop).map(|(url, _)| url);
+fn dead_urls(truth: &GroundTruth) -> BTreeSet<String> {
+    let loops =
+        truth.not_indexed.iter().filter(|(_, why)| **why == NotIndexed::RedirectLoop).map(|(url, _)| url);
     truth.dead.iter().chain(loops).cloned().collect()
 }
 
 /// No request to a URL that must not be requested; at each host one request at a time, and the minimum delay between two.
 fn check_access_log(web: &Web, path: &Path) {
-    let mut visits = Log::read(path).unwrap();
+    let mut visits = AccessLog::read(path).unwrap();
     visits.sort_by_key(|visit| visit.started_us);
-    let forbidden: BTreeSet<&str> = web.truth().untouched().collect();
-    let mut last: BTreeMap<&str, &Visit> = BTreeMap::new();
+    let forbidden: BTreeSet<&str> = web.ground_truth().never_requested().collect();
+    let mut last: BTreeMap<&str, &AccessLogEntry> = BTreeMap::new();
     for visit in &visits {
         let url = format!("http://{}:{}{}", visit.host, web.port(), visit.path);
         assert!(!forbidden.contains(url.as_str()), "{url}");
@@ -69,7 +70,7 @@ fn check_access_log(web: &Web, path: &Path) {
 
 /// The larger of the setting and the `Crawl-delay` of robots.txt.
 fn min_delay(web: &Web, host: &str) -> Duration {
-    let robots = web.answer(&format!("http://{host}:{}/robots.txt", web.port()));
+    let robots = web.response(&format!("http://{host}:{}/robots.txt", web.port()));
     let crawl_delay = robots.and_then(|robots| Robots::parse(&robots.body).crawl_delay(AGENT));
     crawl_delay.unwrap_or_default().max(MIN_DELAY)
 }

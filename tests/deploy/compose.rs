@@ -1,4 +1,4 @@
-//! The sets of containers in `deploy`, read as compose does: merges, then variables.
+//! Parser for the compose files in `deploy`: merges, then variables.
 
 use serde_json::Value;
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-/// The variables that compose finds in `.env`.
+/// Variables of an `.env` file.
 pub(crate) type Variables = BTreeMap<String, String>;
 
 /// A file of the repository.
@@ -19,24 +19,24 @@ pub(crate) fn read(name: &str) -> String {
     fs::read_to_string(path_of(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A set of containers, and what the tests know of it besides.
+/// A compose file with the expected properties of its services.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// The file with its services.
+    /// Path of the compose file.
     pub(crate) file: &'static str,
-    /// The settings that all of ours read.
+    /// Path of the settings file of our services.
     pub(crate) settings: &'static str,
-    /// The service that has the API.
+    /// Service that runs the gateway.
     pub(crate) gateway: &'static str,
-    /// What ours run, in alphabetical order.
+    /// Parts that our services run, in alphabetical order.
     pub(crate) parts: &'static [&'static str],
-    /// Settings that say where everything is.
+    /// Settings that choose a backend, with their values.
     pub(crate) kinds: &'static [(&'static str, &'static str)],
     /// Settings with the address of a server.
     pub(crate) addresses: &'static [&'static str],
-    /// The ports on which the servers of these images listen.
+    /// Ports of the servers.
     pub(crate) ports: &'static [(&'static str, &'static [u16])],
-    /// Where containers keep what must last.
+    /// Data directories of the servers, each on a volume.
     pub(crate) data: &'static [(&'static str, &'static str)],
 }
 
@@ -71,17 +71,17 @@ pub(crate) const INVENTORY: Stack = Stack {
 pub(crate) const STACKS: [Stack; 2] = [SEARCH, INVENTORY];
 
 impl Stack {
-    /// The services, with everything in them that an `.env` without a gap would give.
+    /// The compose file with a complete `.env`.
     pub(crate) fn compose(&self) -> Value {
-        self.compose_with(&pretended()).unwrap()
+        self.compose_with(&sample_variables()).unwrap()
     }
 
-    /// As compose reads it with these variables, or what it would refuse to start for.
+    /// The compose file with these variables, or the error message of a missing one.
     pub(crate) fn compose_with(&self, variables: &Variables) -> Result<Value, String> {
         let mut document: serde_norway::Value = serde_norway::from_str(&self.text()).unwrap();
         document.apply_merge().unwrap();
         let mut document = serde_json::to_value(document).unwrap();
-        put_in(&mut document, variables)?;
+        substitute_all(&mut document, variables)?;
         Ok(document)
     }
 
@@ -89,14 +89,14 @@ impl Stack {
         read(&format!("deploy/{}", self.file))
     }
 
-    /// The variables that it asks for.
+    /// Variables in the compose file.
     pub(crate) fn variables(&self) -> BTreeSet<String> {
         let name = |after: &str| after[..after.find([':', '}']).unwrap()].to_owned();
         self.text().split("${").skip(1).map(name).collect()
     }
 }
 
-/// The names in `.env.example`, of which none may have a value.
+/// Names in `.env.example`, which must have no values.
 pub(crate) fn documented_variables() -> Vec<String> {
     let text = read("deploy/.env.example");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -107,32 +107,32 @@ pub(crate) fn documented_variables() -> Vec<String> {
     lines.map(name).collect()
 }
 
-/// A value for each variable, by which it is known again.
-pub(crate) fn pretended() -> Variables {
+/// A unique value for each variable.
+pub(crate) fn sample_variables() -> Variables {
     let value = |name: &str| match name {
         "CRAWL_WORKERS" => "3".to_owned(),
-        _ => format!("pretended{}", name.replace('_', "").to_lowercase()),
+        _ => format!("samplevalue{}", name.replace('_', "").to_lowercase()),
     };
     documented_variables().into_iter().map(|name| (name.clone(), value(&name))).collect()
 }
 
-/// A service's variables as its container has them.
+/// Environment variables of a service.
 pub(crate) fn environment(service: &Value) -> Variables {
     let Some(entries) = service["environment"].as_object() else { return Variables::new() };
     entries.iter().map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())).collect()
 }
 
-/// The services, by name.
+/// Services by name.
 pub(crate) fn services(compose: &Value) -> impl Iterator<Item = (&str, &Value)> {
     compose["services"].as_object().unwrap().iter().map(|(name, service)| (name.as_str(), service))
 }
 
-/// The services that run our program.
-pub(crate) fn ours(compose: &Value) -> impl Iterator<Item = (&str, &Value)> {
+/// Services that run our program.
+pub(crate) fn app_services(compose: &Value) -> impl Iterator<Item = (&str, &Value)> {
     services(compose).filter(|(_, service)| !service["build"].is_null())
 }
 
-/// The services that run a server.
+/// Services that run a server.
 pub(crate) fn servers(compose: &Value) -> impl Iterator<Item = (&str, &Value)> {
     services(compose).filter(|(_, service)| service["build"].is_null())
 }
@@ -142,21 +142,23 @@ pub(crate) fn texts(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().map(|text| text.as_str().unwrap()).collect()
 }
 
-fn put_in(value: &mut Value, variables: &Variables) -> Result<(), String> {
+fn substitute_all(value: &mut Value, variables: &Variables) -> Result<(), String> {
     match value {
-        Value::String(text) => *text = filled(text, variables)?,
-        Value::Array(values) => values.iter_mut().try_for_each(|value| put_in(value, variables))?,
-        Value::Object(entries) => entries.values_mut().try_for_each(|value| put_in(value, variables))?,
+        Value::String(text) => *text = substitute(text, variables)?,
+        Value::Array(values) => values.iter_mut().try_for_each(|value| substitute_all(value, variables))?,
+        Value::Object(entries) => {
+            entries.values_mut().try_for_each(|value| substitute_all(value, variables))?;
+        }
         _ => {}
     }
     Ok(())
 }
 
-/// `${NAME}`, `${NAME:-default}`, `${NAME:?what to do}` and `$$`. An empty variable counts as none, as the colon says.
-fn filled(text: &str, variables: &Variables) -> Result<String, String> {
+/// `${NAME}`, `${NAME:-default}`, `${NAME:?what to do}` and `$$`. An empty variable counts as missing.
+fn substitute(text: &str, variables: &Variables) -> Result<String, String> {
     let Some((before, after)) = text.split_once('$') else { return Ok(text.to_owned()) };
     if let Some(rest) = after.strip_prefix('$') {
-        return Ok(format!("{before}${}", filled(rest, variables)?));
+        return Ok(format!("{before}${}", substitute(rest, variables)?));
     }
     let (inner, rest) =
         after.strip_prefix('{').and_then(|braced| braced.split_once('}')).unwrap_or_else(|| {
@@ -169,17 +171,17 @@ fn filled(text: &str, variables: &Variables) -> Result<String, String> {
         (None, otherwise) => match otherwise.split_at_checked(2) {
             Some((":-", default)) => default.to_owned(),
             Some((":?", what_to_do)) => return Err(what_to_do.to_owned()),
-            _ => panic!("`{text}`: `{name}` may be missing, and nothing is said for that case"),
+            _ => panic!("`{text}`: `{name}` has neither a default nor an error message"),
         },
     };
-    Ok(format!("{before}{value}{}", filled(rest, variables)?))
+    Ok(format!("{before}{value}{}", substitute(rest, variables)?))
 }
 
 #[test]
-fn variables_are_put_in_as_compose_does() {
+fn variables_are_substituted_as_compose_does() {
     let variables = Variables::from([("A".to_owned(), "1".to_owned()), ("EMPTY".to_owned(), String::new())]);
-    let filled = |text| filled(text, &variables);
-    assert_eq!(filled("x${A}y${A:-2}$$z${B:-3}").unwrap(), "x1y1$z3");
-    assert_eq!(filled("${EMPTY:-4}").unwrap(), "4");
-    assert_eq!(filled("${EMPTY:?set EMPTY}").unwrap_err(), "set EMPTY");
+    let substitute = |text| substitute(text, &variables);
+    assert_eq!(substitute("x${A}y${A:-2}$$z${B:-3}").unwrap(), "x1y1$z3");
+    assert_eq!(substitute("${EMPTY:-4}").unwrap(), "4");
+    assert_eq!(substitute("${EMPTY:?set EMPTY}").unwrap_err(), "set EMPTY");
 }

@@ -1,24 +1,24 @@
-//! Reads `deploy/Dockerfile`: its stages, and the instructions of each.
+//! Parser for `deploy/Dockerfile`: stages and their instructions.
 
 use crate::compose::read;
 
-/// From one `FROM` to the next.
+/// Build stage: from one `FROM` to the next.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    /// What it starts from.
+    /// Base image.
     pub(crate) base: String,
     instructions: Vec<(String, String)>,
 }
 
 impl Stage {
-    /// What follows each instruction of this name.
+    /// Arguments of all instructions with this name.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         let named = self.instructions.iter().filter(|(instruction, _)| instruction == name);
         named.map(|(_, rest)| rest.as_str()).collect()
     }
 
-    /// What follows the only instruction of this name.
-    pub(crate) fn the(&self, name: &str) -> &str {
+    /// Arguments of the only instruction with this name.
+    pub(crate) fn only(&self, name: &str) -> &str {
         let [one] = self.all(name)[..] else { panic!("one {name} is expected in {self:?}") };
         one
     }

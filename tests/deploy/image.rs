@@ -1,7 +1,7 @@
-//! The image: what it is built from and with, who runs in it, how it is watched and ended.
+//! The image: build, user, health check, signal, and build context.
 
 use crate::{
-    compose::{STACKS, Variables, ours, path_of, read, texts},
+    compose::{STACKS, Variables, app_services, path_of, read, texts},
     dockerfile::{Stage, stages},
     program::{assert_is_a_command, run},
 };
@@ -23,12 +23,12 @@ fn manifest(path: &str) -> toml::Table {
 }
 
 #[test]
-fn it_is_built_with_the_rust_of_the_workspace_and_the_locked_dependencies() {
+fn the_build_uses_the_rust_version_and_lock_file_of_the_workspace() {
     let (build, last) = built_and_final();
     let version = manifest("Cargo.toml")["workspace"]["package"]["rust-version"].as_str().unwrap().to_owned();
     assert_eq!(build.base, format!("rust:{version}-bookworm"));
     assert_eq!(last.base, "gcr.io/distroless/cc-debian12:nonroot", "bookworm is Debian 12");
-    let command = build.the("RUN");
+    let command = build.only("RUN");
     for part in [
         "cargo build",
         "--profile dist",
@@ -42,36 +42,36 @@ fn it_is_built_with_the_rust_of_the_workspace_and_the_locked_dependencies() {
 }
 
 #[test]
-fn the_program_is_what_starts_asks_for_its_health_and_gets_the_signal() {
+fn entry_point_health_check_and_signal_belong_to_the_program() {
     let (_, last) = built_and_final();
     assert!(last.all("COPY").iter().any(|copy| copy.ends_with(" /usr/local/bin/crawlway")));
-    assert_eq!(list(last.the("ENTRYPOINT")), ["crawlway"]);
-    let command = list(last.the("CMD"));
+    assert_eq!(list(last.only("ENTRYPOINT")), ["crawlway"]);
+    let command = list(last.only("CMD"));
     assert_is_a_command(&command.iter().map(String::as_str).collect::<Vec<_>>());
-    let (_, health) = last.the("HEALTHCHECK").split_once("CMD ").unwrap();
+    let (_, health) = last.only("HEALTHCHECK").split_once("CMD ").unwrap();
     let health = list(health);
     let health: Vec<&str> = health.iter().map(String::as_str).collect();
     let ["crawlway", health @ ..] = health.as_slice() else { panic!("{health:?}") };
     assert_is_a_command(health);
-    assert_eq!(last.the("STOPSIGNAL"), "SIGTERM");
+    assert_eq!(last.only("STOPSIGNAL"), "SIGTERM");
 }
 
 #[test]
-fn nobody_in_it_is_root_and_the_data_directory_is_theirs() {
+fn the_user_is_not_root_and_owns_the_data_directory() {
     let (_, last) = built_and_final();
-    let user = last.the("USER");
+    let user = last.only("USER");
     let (id, group) = user.split_once(':').unwrap();
     assert!(id.parse::<u32>().unwrap() > 0 && group.parse::<u32>().unwrap() > 0);
-    let (variable, data) = last.the("ENV").split_once('=').unwrap();
+    let (variable, data) = last.only("ENV").split_once('=').unwrap();
     assert_eq!(variable, "CRAWLWAY_DATA_DIR");
-    assert_eq!(last.the("WORKDIR"), data);
+    assert_eq!(last.only("WORKDIR"), data);
     let copies = last.all("COPY");
     let owned = copies.iter().find(|copy| copy.ends_with(&format!(" {data}"))).unwrap();
     assert!(owned.contains(&format!("--chown={user} ")), "{owned}");
     for stack in STACKS {
-        for (name, service) in ours(&stack.compose()) {
+        for (name, service) in app_services(&stack.compose()) {
             let mounted = texts(&service["tmpfs"]);
-            // A volume is made as the image has it.
+            // A new volume has the owner of the directory in the image.
             let kept = texts(&service["volumes"]).iter().any(|volume| volume.ends_with(&format!(":{data}")));
             let theirs = mounted.contains(&format!("{data}:uid={id},gid={group},mode=0700").as_str());
             assert!(kept || theirs, "{name}: {mounted:?}");
@@ -80,44 +80,44 @@ fn nobody_in_it_is_root_and_the_data_directory_is_theirs() {
 }
 
 #[test]
-fn what_it_sets_and_exposes_is_what_the_program_knows() {
+fn variables_and_port_match_the_settings_of_the_program() {
     let (_, last) = built_and_final();
-    let (name, value) = last.the("ENV").split_once('=').unwrap();
+    let (name, value) = last.only("ENV").split_once('=').unwrap();
     let variables = Variables::from([(name.to_owned(), value.to_owned())]);
     let shown: Value = serde_json::from_str(&run(&["config", "show", "--json"], &variables)).unwrap();
     assert_eq!(shown["settings"]["data_dir"]["value"], value);
     let listen = shown["settings"]["gateway.listen"]["value"].as_str().unwrap();
-    assert!(listen.ends_with(&format!(":{}", last.the("EXPOSE"))), "{listen}");
+    assert!(listen.ends_with(&format!(":{}", last.only("EXPOSE"))), "{listen}");
 }
 
 #[test]
-fn compose_builds_this_image_from_the_root_of_the_repository() {
+fn compose_builds_the_image_from_the_root_of_the_repository() {
     for (name, service) in STACKS.iter().flat_map(|stack| {
         let compose = stack.compose();
-        ours(&compose).map(|(name, service)| (name.to_owned(), service.clone())).collect::<Vec<_>>()
+        app_services(&compose).map(|(name, service)| (name.to_owned(), service.clone())).collect::<Vec<_>>()
     }) {
         let build = &service["build"];
         let root = path_of("deploy").join(build["context"].as_str().unwrap()).canonicalize().unwrap();
         assert_eq!(root, path_of("").canonicalize().unwrap(), "{name}");
         let file = root.join(build["dockerfile"].as_str().unwrap()).canonicalize().unwrap();
         assert_eq!(file, path_of("deploy/Dockerfile").canonicalize().unwrap(), "{name}");
-        assert_eq!(service["image"], "crawlway", "{name}: one image for all");
+        assert_eq!(service["image"], "crawlway", "{name}: one image for all services");
     }
 }
 
-/// The first part of a path, which is what is let in.
+/// First component of a path, as in `.dockerignore`.
 fn top(path: &str) -> String {
     path.trim_start_matches("../").split('/').next().unwrap().to_owned()
 }
 
 #[test]
-fn it_is_built_from_what_the_workspace_needs_and_nothing_else() {
+fn the_build_context_has_exactly_the_files_of_the_workspace() {
     let text = read(".dockerignore");
     let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    assert_eq!(lines.next(), Some("*"), "first nothing is let in");
-    let let_in: BTreeSet<String> = lines.map(|line| line.strip_prefix('!').unwrap().to_owned()).collect();
+    assert_eq!(lines.next(), Some("*"), "the first line excludes everything");
+    let included: BTreeSet<String> = lines.map(|line| line.strip_prefix('!').unwrap().to_owned()).collect();
 
-    // The defaults of all settings are a part of the program.
+    // The file with the default settings is compiled into the program.
     let mut needed = BTreeSet::from(["Cargo.toml", "Cargo.lock", "config"].map(str::to_owned));
     let workspace = manifest("Cargo.toml");
     for member in workspace["workspace"]["members"].as_array().unwrap() {
@@ -126,5 +126,5 @@ fn it_is_built_from_what_the_workspace_needs_and_nothing_else() {
     for test in manifest("crates/app/Cargo.toml")["test"].as_array().unwrap() {
         needed.insert(top(test["path"].as_str().unwrap()));
     }
-    assert_eq!(let_in, needed);
+    assert_eq!(included, needed);
 }

@@ -1,4 +1,4 @@
-//! The commands in `deploy/README.md`, as far as they can be known without containers: services, and our own command lines.
+//! `deploy/README.md`: the services and commands in it exist. No container is started.
 
 use crate::{
     compose::{INVENTORY, STACKS, read, services, texts},
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// The lines that are typed, without their comments.
+/// Command lines without comments.
 fn commands() -> Vec<String> {
     let text = read("deploy/README.md");
     let blocks = text.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
@@ -19,7 +19,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn services_in_the_readme_are_services() {
+fn services_in_the_readme_exist() {
     let mut known = BTreeSet::new();
     for stack in STACKS {
         known.extend(services(&stack.compose()).map(|(name, _)| name.to_owned()));
@@ -44,27 +44,27 @@ fn services_in_the_readme_are_services() {
 }
 
 #[test]
-fn our_commands_in_the_readme_are_commands() {
+fn commands_in_the_readme_are_valid() {
     let mut checked = 0;
     for line in commands() {
         let words = words(&line);
-        let ours = match words[..] {
-            ["docker", "compose", "exec", "gateway", "crawlway", ref ours @ ..] => ours,
-            ["docker", "compose", "-f", file, "exec", "worker", "crawlway", ref ours @ ..] => {
+        let arguments = match words[..] {
+            ["docker", "compose", "exec", "gateway", "crawlway", ref arguments @ ..] => arguments,
+            ["docker", "compose", "-f", file, "exec", "worker", "crawlway", ref arguments @ ..] => {
                 assert_eq!(file, INVENTORY.file);
-                ours
+                arguments
             }
-            ["docker", "exec", "crawlway", "crawlway", ref ours @ ..] => ours,
+            ["docker", "exec", "crawlway", "crawlway", ref arguments @ ..] => arguments,
             _ => continue,
         };
-        assert_is_a_command(ours);
+        assert_is_a_command(arguments);
         checked += 1;
     }
     assert!(checked > 3, "only {checked} commands were found");
 }
 
 #[test]
-fn every_service_is_told_of() {
+fn every_service_is_documented() {
     let text = read("deploy/README.md");
     for (name, service) in STACKS.iter().flat_map(|stack| {
         let compose = stack.compose();

@@ -1,23 +1,24 @@
-//! Passwords: none is written down, none has a default, and both sides of a connection are given the same one.
+//! Passwords: none is in a file, none has a default, and client and server get the same one.
 
 use crate::compose::{
-    INVENTORY, SEARCH, STACKS, Stack, Variables, environment, ours, pretended, read, services, texts,
+    INVENTORY, SEARCH, STACKS, Stack, Variables, app_services, environment, read, sample_variables, services,
+    texts,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
 use url::Url;
 
-/// What names of secrets have in them, in capitals.
+/// Parts of the names of secret variables.
 const SECRET: [&str; 4] = ["PASS", "TOKEN", "AUTH", "SECRET"];
 
 fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|part| name.contains(part))
 }
 
-/// The secrets of an `.env` that these containers ask for, and only those.
-fn pretended_secrets(stack: &Stack) -> BTreeSet<String> {
-    let asked = stack.variables();
-    let secrets = pretended().into_iter().filter(|(name, _)| is_secret(name) && asked.contains(name));
+/// Values of the secret variables of these services.
+fn sample_secrets(stack: &Stack) -> BTreeSet<String> {
+    let used = stack.variables();
+    let secrets = sample_variables().into_iter().filter(|(name, _)| is_secret(name) && used.contains(name));
     secrets.map(|(_, value)| value).collect()
 }
 
@@ -25,7 +26,7 @@ fn password_of(address: &str) -> Option<String> {
     Url::parse(address).ok()?.password().map(str::to_owned)
 }
 
-/// Everything in a container that is a secret: by the name of its variable, in an address, behind a flag.
+/// All secrets of a service: in variables, in URLs, in flags.
 fn secrets_of(service: &Value) -> Vec<String> {
     let variables = environment(service);
     let named = variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone());
@@ -39,7 +40,7 @@ fn secrets_of(service: &Value) -> Vec<String> {
 fn each_secret_comes_from_the_env_file() {
     for stack in STACKS {
         let compose = stack.compose();
-        let given = pretended_secrets(&stack);
+        let given = sample_secrets(&stack);
         let mut used = BTreeSet::new();
         for (name, service) in services(&compose) {
             let secrets = secrets_of(service);
@@ -57,12 +58,13 @@ fn each_secret_comes_from_the_env_file() {
 fn nothing_starts_while_a_secret_is_missing() {
     for stack in STACKS {
         for name in stack.variables().into_iter().filter(|name| is_secret(name)) {
-            let mut variables = pretended();
+            let mut variables = sample_variables();
             variables.insert(name.clone(), String::new());
             let refused = stack.compose_with(&variables).unwrap_err();
             assert_eq!(refused, format!("set {name} in deploy/.env"));
         }
-        let only_secrets: Variables = pretended().into_iter().filter(|(name, _)| is_secret(name)).collect();
+        let only_secrets: Variables =
+            sample_variables().into_iter().filter(|(name, _)| is_secret(name)).collect();
         stack.compose_with(&only_secrets).expect("everything else has a default");
     }
 }
@@ -96,22 +98,22 @@ fn no_file_holds_an_address_with_a_password() {
         }
     }
     let ignored = read(".gitignore");
-    assert!(ignored.lines().any(|line| line == "/deploy/.env"), "git would take the passwords in");
+    assert!(ignored.lines().any(|line| line == "/deploy/.env"), "git must ignore the passwords");
 }
 
 #[test]
-fn both_sides_of_the_search_are_given_the_same() {
+fn clients_and_servers_of_the_search_stack_have_the_same_credentials() {
     let compose = SEARCH.compose();
     let server = |name: &str| environment(&compose["services"][name]);
     let redis = texts(&compose["services"]["redis"]["command"]);
     let required = redis.iter().position(|part| *part == "--requirepass").unwrap();
     assert_eq!(server("redis")["REDISCLI_AUTH"], redis[required + 1]);
-    for (name, service) in ours(&compose) {
-        let ours = environment(service);
-        assert_eq!(ours["RABBITMQ_USER"], server("rabbitmq")["RABBITMQ_DEFAULT_USER"], "{name}");
-        assert_eq!(ours["RABBITMQ_PASSWORD"], server("rabbitmq")["RABBITMQ_DEFAULT_PASS"], "{name}");
-        assert_eq!(password_of(&ours["CRAWLWAY_REDIS__URL"]).unwrap(), redis[required + 1], "{name}");
-        let records = Url::parse(&ours["CRAWLWAY_RECORDS__POSTGRESQL__URL"]).unwrap();
+    for (name, service) in app_services(&compose) {
+        let client = environment(service);
+        assert_eq!(client["RABBITMQ_USER"], server("rabbitmq")["RABBITMQ_DEFAULT_USER"], "{name}");
+        assert_eq!(client["RABBITMQ_PASSWORD"], server("rabbitmq")["RABBITMQ_DEFAULT_PASS"], "{name}");
+        assert_eq!(password_of(&client["CRAWLWAY_REDIS__URL"]).unwrap(), redis[required + 1], "{name}");
+        let records = Url::parse(&client["CRAWLWAY_RECORDS__POSTGRESQL__URL"]).unwrap();
         let postgres = server("postgres");
         assert_eq!(records.username(), postgres["POSTGRES_USER"], "{name}");
         assert_eq!(records.password().unwrap(), postgres["POSTGRES_PASSWORD"], "{name}");
@@ -120,24 +122,24 @@ fn both_sides_of_the_search_are_given_the_same() {
 }
 
 #[test]
-fn both_sides_of_the_inventory_are_given_the_same() {
+fn clients_and_servers_of_the_inventory_stack_have_the_same_credentials() {
     let compose = INVENTORY.compose();
     let server = |name: &str| environment(&compose["services"][name]);
-    for (name, service) in ours(&compose) {
-        let ours = environment(service);
-        assert_eq!(ours["RABBITMQ_USER"], server("rabbitmq")["RABBITMQ_DEFAULT_USER"], "{name}");
-        assert_eq!(ours["RABBITMQ_PASSWORD"], server("rabbitmq")["RABBITMQ_DEFAULT_PASS"], "{name}");
-        let address = Url::parse(&ours["CRAWLWAY_INVENTORY__MONGODB__URL"]).unwrap();
+    for (name, service) in app_services(&compose) {
+        let client = environment(service);
+        assert_eq!(client["RABBITMQ_USER"], server("rabbitmq")["RABBITMQ_DEFAULT_USER"], "{name}");
+        assert_eq!(client["RABBITMQ_PASSWORD"], server("rabbitmq")["RABBITMQ_DEFAULT_PASS"], "{name}");
+        let address = Url::parse(&client["CRAWLWAY_INVENTORY__MONGODB__URL"]).unwrap();
         let mongodb = server("mongodb");
         assert_eq!(address.username(), mongodb["MONGO_INITDB_ROOT_USERNAME"], "{name}");
         assert_eq!(address.password().unwrap(), mongodb["MONGO_INITDB_ROOT_PASSWORD"], "{name}");
-        // The user who is made at the first start is one of that database.
+        // The initial user belongs to the database `admin`.
         assert_eq!(address.query(), Some("authSource=admin"), "{name}");
     }
 }
 
 #[test]
-fn only_the_gateway_knows_its_token() {
+fn only_the_gateway_has_the_token() {
     for stack in STACKS {
         let compose = stack.compose();
         for (name, service) in services(&compose) {

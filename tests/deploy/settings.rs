@@ -1,7 +1,7 @@
-//! The settings that the containers run with: valid, and pointing at the services that there are.
+//! Settings of the containers: valid, and with the addresses of the services.
 
 use crate::{
-    compose::{STACKS, Stack, Variables, environment, ours, path_of, servers, services, texts},
+    compose::{STACKS, Stack, Variables, app_services, environment, path_of, servers, services, texts},
     program::{run, run_with_settings},
 };
 use crawlway_clock::parse_duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::{collections::BTreeSet, net::SocketAddr};
 use url::Url;
 
-/// Every setting of a container, with its value.
+/// All settings of a container, as `config show` prints them.
 fn shown(stack: &Stack, variables: &Variables) -> Value {
     serde_json::from_str(&run_with_settings(stack, &["config", "show", "--json"], variables)).unwrap()
 }
@@ -24,7 +24,7 @@ fn text<'a>(shown: &'a Value, key: &str) -> &'a str {
     value(shown, key).as_str().unwrap()
 }
 
-/// Where a container looks for a server.
+/// Addresses of servers in the settings of a container.
 fn servers_in(stack: &Stack, shown: &Value) -> BTreeSet<(String, u16)> {
     let port = u16::try_from(value(shown, "broker.rabbitmq.port").as_u64().unwrap()).unwrap();
     let mut found = BTreeSet::from([(text(shown, "broker.rabbitmq.host").to_owned(), port)]);
@@ -43,21 +43,21 @@ fn listens(shown: &Value) -> SocketAddr {
 fn every_variable_and_every_key_is_a_setting() {
     for stack in STACKS {
         let compose = stack.compose();
-        for (name, service) in ours(&compose) {
-            // As the process that it runs.
+        for (name, service) in app_services(&compose) {
+            // With the parts that the service runs.
             let parts = texts(&service["command"]).into_iter().filter(|word| *word != "up");
             let line: Vec<&str> = ["config", "check"].into_iter().chain(parts).collect();
-            let said = run_with_settings(&stack, &line, &environment(service));
-            assert!(said.starts_with("ok: "), "{name}: {said}");
+            let output = run_with_settings(&stack, &line, &environment(service));
+            assert!(output.starts_with("ok: "), "{name}: {output}");
         }
     }
 }
 
 #[test]
-fn no_variable_of_ours_is_without_effect() {
+fn every_variable_of_our_services_has_an_effect() {
     for stack in STACKS {
         let compose = stack.compose();
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             let variables = environment(service);
             let shown = shown(&stack, &variables);
             let sources: BTreeSet<&str> = shown["settings"]
@@ -78,15 +78,15 @@ fn no_variable_of_ours_is_without_effect() {
 }
 
 #[test]
-fn each_key_of_the_file_holds() {
+fn no_variable_overrides_a_key_of_the_file() {
     for stack in STACKS {
         let compose = stack.compose();
         let file: toml::Table = crate::compose::read(&format!("deploy/{}", stack.settings)).parse().unwrap();
-        for (_, service) in ours(&compose) {
+        for (_, service) in app_services(&compose) {
             let shown = shown(&stack, &environment(service));
             let from_file = shown["settings"].as_object().unwrap().values();
-            let held = from_file.filter(|setting| setting["source"]["kind"] == "file").count();
-            assert_eq!(held, settings_in(&file), "a key of {} is hidden by a variable", stack.settings);
+            let effective = from_file.filter(|setting| setting["source"]["kind"] == "file").count();
+            assert_eq!(effective, settings_in(&file), "a key of {} is hidden by a variable", stack.settings);
         }
     }
 }
@@ -96,10 +96,10 @@ fn settings_in(table: &toml::Table) -> usize {
 }
 
 #[test]
-fn everything_is_where_it_should_be() {
+fn backends_are_the_expected_ones() {
     for stack in STACKS {
         let compose = stack.compose();
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             let shown = shown(&stack, &environment(service));
             for (key, server) in stack.kinds {
                 assert_eq!(text(&shown, key), *server, "{name}: {key}");
@@ -117,14 +117,14 @@ fn hosts_and_ports_are_those_of_the_services() {
         let expected: BTreeSet<(String, u16)> = ports.collect();
         let names: BTreeSet<&str> = servers(&compose).map(|(name, _)| name).collect();
         assert_eq!(names, stack.ports.iter().map(|(name, _)| *name).collect());
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             assert_eq!(servers_in(&stack, &shown(&stack, &environment(service))), expected, "{name}");
         }
     }
 }
 
 #[test]
-fn the_api_listens_where_it_is_published() {
+fn the_gateway_listens_on_its_published_port() {
     for stack in STACKS {
         let compose = stack.compose();
         let gateway = &compose["services"][stack.gateway];
@@ -157,14 +157,14 @@ fn the_management_page_is_published_where_the_settings_expect_it() {
 }
 
 #[test]
-fn a_container_that_is_stopped_has_the_time_to_drain() {
+fn the_stop_grace_period_covers_the_drain_timeout() {
     for stack in STACKS {
         let compose = stack.compose();
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             let shown = shown(&stack, &environment(service));
             let drain = parse_duration(text(&shown, "search.drain_timeout")).unwrap();
             let grace = parse_duration(service["stop_grace_period"].as_str().unwrap()).unwrap();
-            // The API and the stages each have the whole time.
+            // Gateway and stages each have the whole drain timeout.
             assert!(grace > drain * 2, "{name}: {grace:?} for twice {drain:?}");
         }
     }
@@ -174,7 +174,7 @@ fn a_container_that_is_stopped_has_the_time_to_drain() {
 fn the_file_is_where_the_program_looks_for_it() {
     for stack in STACKS {
         let compose = stack.compose();
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             let [config] = service["configs"].as_array().unwrap().as_slice() else {
                 panic!("{name}: one file")
             };

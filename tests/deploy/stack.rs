@@ -1,16 +1,16 @@
-//! The services of each set of containers: what they run, what they wait for, what they keep, who can reach them.
+//! Services of each compose file: parts, dependencies, volumes, published ports, privileges.
 
 use crate::{
     compose::{
-        INVENTORY, SEARCH, STACKS, Variables, documented_variables, ours, pretended, read, servers, services,
-        texts,
+        INVENTORY, SEARCH, STACKS, Variables, app_services, documented_variables, read, sample_variables,
+        servers, services, texts,
     },
     program::{assert_is_a_command, run},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What `crawlway up --only` takes, as its help says.
+/// Values of `crawlway up --only`, from its help.
 fn parts() -> BTreeSet<String> {
     let help = run(&["up", "--help"], &Variables::new());
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -20,11 +20,11 @@ fn parts() -> BTreeSet<String> {
 }
 
 #[test]
-fn together_the_containers_run_every_part_of_their_flow_once() {
+fn the_services_run_every_part_of_their_flow_once() {
     for stack in STACKS {
         let compose = stack.compose();
         let mut run = Vec::new();
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             let command = texts(&service["command"]);
             assert_is_a_command(&command);
             let ["up", "--only", part] = command.as_slice() else { panic!("{name} runs {command:?}") };
@@ -42,12 +42,12 @@ fn together_the_containers_run_every_part_of_their_flow_once() {
 }
 
 #[test]
-fn every_service_is_watched_and_started_again() {
+fn every_service_has_a_health_check_and_is_restarted() {
     for stack in STACKS {
         let compose = stack.compose();
         for (name, service) in services(&compose) {
             assert_eq!(service["restart"], "unless-stopped", "{name}");
-            assert_eq!(service["logging"]["driver"], "local", "{name}: the default log grows without end");
+            assert_eq!(service["logging"]["driver"], "local", "{name}: the default log has no size limit");
             let health = &service["healthcheck"];
             for key in ["interval", "timeout", "start_period", "retries"] {
                 assert!(!health[key].is_null(), "{name}: healthcheck.{key}");
@@ -55,7 +55,7 @@ fn every_service_is_watched_and_started_again() {
             let test = texts(&health["test"]);
             assert!(matches!(test.as_slice(), ["CMD" | "CMD-SHELL", _, ..]), "{name}: {test:?}");
         }
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             let test = texts(&service["healthcheck"]["test"]);
             let ["CMD", "crawlway", command @ ..] = test.as_slice() else {
                 panic!("{name}: no shell is there")
@@ -82,11 +82,11 @@ fn nothing_is_published_to_the_network() {
 }
 
 #[test]
-fn our_containers_wait_for_all_servers() {
+fn our_services_wait_for_all_servers() {
     for stack in STACKS {
         let compose = stack.compose();
         let servers: BTreeSet<&str> = servers(&compose).map(|(name, _)| name).collect();
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             let awaited = service["depends_on"].as_object().unwrap();
             assert_eq!(awaited.keys().map(String::as_str).collect::<BTreeSet<_>>(), servers, "{name}");
             assert!(awaited.values().all(|awaited| awaited["condition"] == "service_healthy"), "{name}");
@@ -95,7 +95,7 @@ fn our_containers_wait_for_all_servers() {
 }
 
 #[test]
-fn what_must_last_is_in_volumes_and_no_volume_is_for_nothing() {
+fn data_is_on_volumes_and_every_volume_is_used() {
     for stack in STACKS {
         let compose = stack.compose();
         let mut used = BTreeSet::new();
@@ -113,43 +113,43 @@ fn what_must_last_is_in_volumes_and_no_volume_is_for_nothing() {
             let keeps = stack.data.iter().any(|(keeper, _)| *keeper == name);
             assert_eq!(!service["volumes"].is_null(), keeps, "{name}");
         }
-        // RabbitMQ keeps its data under the name of its host, and that of a container changes.
+        // The data directory of RabbitMQ depends on the host name, which is random by default.
         assert_eq!(compose["services"]["rabbitmq"]["hostname"], "rabbitmq");
     }
 }
 
 #[test]
-fn the_number_of_crawling_processes_is_a_variable() {
+fn the_number_of_crawl_workers_is_a_variable() {
     let replicas = |variables: &Variables| {
         SEARCH.compose_with(variables).unwrap()["services"]["crawl"]["deploy"]["replicas"].clone()
     };
-    let mut variables = pretended();
+    let mut variables = sample_variables();
     assert_eq!(replicas(&variables), "3");
     variables.insert("CRAWL_WORKERS".to_owned(), String::new());
     assert_eq!(replicas(&variables), "2");
 }
 
 #[test]
-fn there_is_one_worker_where_what_it_has_is_not_shared() {
+fn there_is_one_worker_without_shared_stores() {
     let worker = &INVENTORY.compose()["services"]["worker"];
     assert!(worker["deploy"].is_null() && worker["scale"].is_null(), "{worker}");
 }
 
 #[test]
-fn every_variable_that_is_used_is_documented_and_the_other_way_round() {
+fn used_and_documented_variables_are_the_same() {
     let used: BTreeSet<String> = STACKS.iter().flat_map(|stack| stack.variables()).collect();
     assert_eq!(used, documented_variables().into_iter().collect());
     let readme = read("deploy/README.md");
     for variable in used {
-        assert!(readme.contains(&format!("`{variable}`")), "README.md does not tell of `{variable}`");
+        assert!(readme.contains(&format!("`{variable}`")), "README.md lacks `{variable}`");
     }
 }
 
 #[test]
-fn our_containers_can_change_nothing_of_their_own() {
+fn our_containers_are_read_only_and_unprivileged() {
     for stack in STACKS {
         let compose = stack.compose();
-        for (name, service) in ours(&compose) {
+        for (name, service) in app_services(&compose) {
             assert_eq!(service["read_only"], Value::Bool(true), "{name}");
             assert_eq!(texts(&service["cap_drop"]), ["ALL"], "{name}");
             assert_eq!(texts(&service["security_opt"]), ["no-new-privileges:true"], "{name}");

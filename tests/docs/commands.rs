@@ -1,26 +1,26 @@
-//! Every command in the documents is run, and ends as the document says.
+//! Every command in the documents runs with the documented exit code.
 //!
-//! A comment that says `exit code 2` or `status 404` announces that end; all others must end well. `ID` stands for the id
-//! that the last JSON had.
+//! A comment with `exit code 2` or `status 404` is the expected result; all other commands must succeed. `ID` stands for the id
+//! in the last JSON output.
 
 use crate::{
     document::{Command, Document},
-    scene::Scene,
+    environment::Environment,
 };
 
-/// What no test can run, and why. Everything else is run.
+/// Commands that no test can run, with the reason. All others are run.
 const NOT_RUN: &[(&str, &str)] = &[
-    ("cargo xtask test", "would run this very test"),
-    ("cargo xtask services", "is tested in xtask, and starts servers of its own"),
-    ("cargo xtask tidy", "is a step of its own of `cargo xtask test`"),
-    ("cargo xtask docs", "changes the document that is being read; `cargo xtask tidy` holds it"),
+    ("cargo xtask test", "would run this test"),
+    ("cargo xtask services", "is tested in xtask, and starts servers"),
+    ("cargo xtask tidy", "is a step of `cargo xtask test`"),
+    ("cargo xtask docs", "changes the document under test; `cargo xtask tidy` checks it"),
     ("cargo xtask bench", "builds with optimisations and takes minutes"),
     ("cargo deny", "needs another program and the network"),
     ("cargo install", "builds with optimisations and installs"),
     ("sudo ", "changes the machine"),
 ];
 
-/// What commands must print, by document and a part of the command: parts of their standard output.
+/// Expected parts of standard output, by document and a part of the command.
 const PRINTED: &[(&str, &str, &[&str])] = &[
     ("README.md", "search night train", &["night train"]),
     ("README.md", "dead list --data tour", &["frontier", "http"]),
@@ -41,17 +41,17 @@ fn is_run(command: &Command) -> bool {
 fn run_all_of(path: &str) {
     let document = Document::read(path);
     let commands = document.commands();
-    assert!(commands.iter().any(is_run), "{path} has no command that could be run");
-    let mut scene = Scene::new();
+    assert!(commands.iter().any(is_run), "{path} has no command that is run");
+    let mut environment = Environment::new();
     for command in commands.iter().filter(|command| is_run(command)) {
-        let printed = scene.run(path, command);
+        let printed = environment.run(path, command);
         for (_, _, expected) in
             PRINTED.iter().filter(|(of, part, _)| *of == path && command.text.contains(part))
         {
             for part in *expected {
                 assert!(
                     printed.contains(part),
-                    "{path}: `{}` prints `{part}`, and printed\n{printed}",
+                    "{path}: `{}` must print `{part}`, and printed\n{printed}",
                     command.text
                 );
             }
@@ -60,10 +60,10 @@ fn run_all_of(path: &str) {
 }
 
 #[test]
-fn what_is_to_be_printed_is_asked_for() {
+fn every_expected_output_belongs_to_a_command() {
     for (path, part, _) in PRINTED {
-        let asked = Document::read(path).commands().iter().any(|command| command.text.contains(part));
-        assert!(asked, "{path} has no command with `{part}` any more");
+        let exists = Document::read(path).commands().iter().any(|command| command.text.contains(part));
+        assert!(exists, "{path} has no command with `{part}`");
     }
 }
 
@@ -75,33 +75,33 @@ macro_rules! documents {
 }
 
 documents! {
-    what_the_readme_shows_works: "README.md";
-    what_the_guide_for_contributors_shows_works: "CONTRIBUTING.md";
-    what_the_document_about_settings_shows_works: "docs/configuration.md";
-    what_the_document_about_contracts_shows_works: "docs/contracts.md";
-    what_the_document_about_http_shows_works: "docs/http-api.md";
-    what_the_document_about_operations_shows_works: "docs/operations.md";
-    what_the_document_about_searching_shows_works: "docs/search.md";
+    commands_in_the_readme_work: "README.md";
+    commands_in_the_contributor_guide_work: "CONTRIBUTING.md";
+    commands_in_configuration_work: "docs/configuration.md";
+    commands_in_contracts_work: "docs/contracts.md";
+    commands_in_http_api_work: "docs/http-api.md";
+    commands_in_operations_work: "docs/operations.md";
+    commands_in_search_work: "docs/search.md";
 }
 
 #[test]
-fn no_document_with_commands_is_forgotten() {
+fn every_document_with_commands_has_a_test() {
     for document in Document::all() {
         let runs = document.commands().iter().any(is_run);
         assert_eq!(
             runs,
             TESTED.contains(&document.path.as_str()),
-            "{} belongs into the list of tests exactly if it has commands that are run",
+            "{}: a document is in the list of tests if and only if it has commands that are run",
             document.path
         );
     }
 }
 
 #[test]
-fn what_is_not_run_is_there() {
+fn every_excluded_command_exists() {
     let all: Vec<Command> = Document::all().iter().flat_map(Document::commands).collect();
     for (prefix, reason) in NOT_RUN {
         let used = all.iter().any(|command| command.text.starts_with(prefix));
-        assert!(used, "no document has `{prefix}` any more, so that `{reason}` excuses nothing");
+        assert!(used, "no document has `{prefix}` (`{reason}`)");
     }
 }

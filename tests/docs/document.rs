@@ -1,19 +1,19 @@
-//! The documents of the project: which there are, and the code blocks in them.
+//! Documents of the project, with their code blocks and commands.
 
 use std::{fs, path::PathBuf};
 
-/// A document.
+/// Markdown document.
 pub(crate) struct Document {
-    /// From the root of the project.
+    /// Path from the root of the project.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 /// A code block.
 pub(crate) struct Block {
-    /// What follows the opening fence, such as `sh`.
+    /// Language after the opening fence, such as `sh`.
     pub(crate) language: String,
-    /// The line after the opening fence, from 1.
+    /// Number of the line after the opening fence, from 1.
     pub(crate) line: usize,
     pub(crate) text: String,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Block {
 /// A command as a reader would type it.
 pub(crate) struct Command {
     pub(crate) line: usize,
-    /// With the comment that follows it, if one does.
+    /// Command with its comment, if it has one.
     pub(crate) text: String,
 }
 
@@ -35,7 +35,7 @@ impl Document {
         Self { path: path.to_owned(), text }
     }
 
-    /// Those at the root and those in `docs/`.
+    /// All documents at the root and in `docs/`.
     pub(crate) fn all() -> Vec<Self> {
         let mut paths = Vec::new();
         for folder in ["", "docs/"] {
@@ -81,9 +81,9 @@ impl Document {
 impl Block {
     fn commands(&self) -> Vec<Command> {
         let mut commands: Vec<Command> = Vec::new();
-        let mut goes_on = false;
+        let mut continues = false;
         for (index, line) in self.text.lines().enumerate() {
-            if goes_on {
+            if continues {
                 let command = commands.last_mut().unwrap();
                 command.text.push('\n');
                 command.text.push_str(line);
@@ -92,15 +92,14 @@ impl Block {
             } else {
                 commands.push(Command { line: self.line + index, text: line.trim_start().to_owned() });
             }
-            goes_on = line.ends_with('\\');
+            continues = line.ends_with('\\');
         }
         commands
     }
 }
 
 impl Command {
-    /// The exit code that the comment announces, 0 if it announces none. Curl ends with 22 when the comment
-    /// announces a status that is an error.
+    /// Exit code in the comment, 0 without one. It is 22 (curl) for a comment with a status that is an error.
     pub(crate) fn exit_code(&self) -> i32 {
         if let Some((_, code)) = self.text.split_once("exit code ") {
             let digits: String = code.chars().take_while(char::is_ascii_digit).collect();
@@ -109,8 +108,8 @@ impl Command {
         if self.text.contains("# status 4") { 22 } else { 0 }
     }
 
-    /// Whether it runs until it is stopped, so that what follows is typed meanwhile.
-    pub(crate) fn stays_up(&self) -> bool {
+    /// Whether the command runs until a signal, in the background of the next commands.
+    pub(crate) fn is_background(&self) -> bool {
         let command = self.without_comment();
         command.ends_with('&')
             || (command.contains("crawlway up")
@@ -120,7 +119,7 @@ impl Command {
                 && !command.contains("--help")
     }
 
-    /// What is typed before the comment.
+    /// Command without its comment.
     pub(crate) fn without_comment(&self) -> &str {
         self.text.split(" # ").next().unwrap_or_default().trim_end()
     }

@@ -1,11 +1,14 @@
-//! The documents keep their word: every command in them is run, every settings file in them is read, and the HTTP API in
-//! them is the one that is served.
+//! The documents are true: every command in them is run, every settings file is read, and routes and metrics match the
+//! program.
 
-#![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "an unexpected result must fail a test, also outside of test functions"
+)]
 
 mod commands;
 mod document;
+mod environment;
 mod metrics;
 mod routes;
-mod scene;
 mod settings;

@@ -1,19 +1,19 @@
-//! `docs/operations.md` has every metric and no other.
+//! Metrics: `docs/operations.md` lists exactly those that are served.
 
-use crate::{document::Document, scene::Scene};
+use crate::{document::Document, environment::Environment};
 use std::collections::BTreeSet;
 
-/// A counter is declared without its ending.
+/// Name in `# TYPE`, which has no `_total`.
 fn declared(name: &str) -> String {
     name.strip_suffix("_total").unwrap_or(name).to_owned()
 }
 
 #[test]
-fn the_metrics_in_the_document_are_those_that_are_served() {
+fn documented_metrics_are_the_served_ones() {
     let text = Document::read("docs/operations.md").text;
     let cells = text.lines().filter_map(|line| line.strip_prefix("| `crawlway_")?.split_once('`'));
     let documented: BTreeSet<String> = cells.map(|(name, _)| declared(&format!("crawlway_{name}"))).collect();
-    let served = Scene::new().served("/metrics");
+    let served = Environment::new().get("/metrics");
     let types = served.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     assert_eq!(documented, types.map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>());
 }

@@ -1,15 +1,15 @@
-//! `docs/http-api.md` has every route of the API and no other, with an example of each.
+//! Routes: `docs/http-api.md` lists exactly those that are served, with an example for each.
 
 use crate::document::{Command, Document};
 use std::collections::BTreeSet;
 
 const DOCUMENT: &str = "docs/http-api.md";
 
-/// Such as `GET /api/crawls/{id}`, of what is served.
+/// Routes that are served, such as `GET /api/crawls/{id}`.
 fn served() -> BTreeSet<String> {
-    let described = serde_json::to_value(crawlway_gateway::document()).unwrap();
+    let openapi = serde_json::to_value(crawlway_gateway::document()).unwrap();
     let mut routes = BTreeSet::new();
-    for (path, operations) in described["paths"].as_object().unwrap() {
+    for (path, operations) in openapi["paths"].as_object().unwrap() {
         for method in operations.as_object().unwrap().keys() {
             if ["get", "post", "put", "patch", "delete"].contains(&method.as_str()) {
                 routes.insert(format!("{} {path}", method.to_uppercase()));
@@ -19,7 +19,7 @@ fn served() -> BTreeSet<String> {
     routes
 }
 
-/// The first cells of the tables that are routes.
+/// Routes in the first cells of the tables.
 fn documented() -> BTreeSet<String> {
     let text = Document::read(DOCUMENT).text;
     let first_cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
@@ -27,8 +27,8 @@ fn documented() -> BTreeSet<String> {
     routes.map(str::to_owned).collect()
 }
 
-/// The method and the path of an example, without the query.
-fn asked(command: &Command) -> Option<(String, String)> {
+/// Method and path of an example, without the query.
+fn request_of(command: &Command) -> Option<(String, String)> {
     let (_, rest) = command.text.strip_prefix("curl ")?.split_once("localhost:8081")?;
     let path: String = rest.chars().take_while(|c| !"?'\" \\\n".contains(*c)).collect();
     let method = match command.text.split_once("-X ") {
@@ -39,7 +39,7 @@ fn asked(command: &Command) -> Option<(String, String)> {
     Some((method.to_owned(), path))
 }
 
-fn fits(route: &str, (method, path): &(String, String)) -> bool {
+fn matches(route: &str, (method, path): &(String, String)) -> bool {
     let Some((of_method, template)) = route.split_once(' ') else { return false };
     let (wanted, given): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
     let same =
@@ -48,14 +48,16 @@ fn fits(route: &str, (method, path): &(String, String)) -> bool {
 }
 
 #[test]
-fn the_routes_in_the_document_are_those_that_are_served() {
+fn documented_routes_are_the_served_ones() {
     assert_eq!(documented(), served());
 }
 
 #[test]
 fn every_route_has_an_example() {
-    let examples: Vec<_> = Document::read(DOCUMENT).commands().iter().filter_map(asked).collect();
-    let missing: Vec<_> =
-        served().into_iter().filter(|route| !examples.iter().any(|asked| fits(route, asked))).collect();
+    let examples: Vec<_> = Document::read(DOCUMENT).commands().iter().filter_map(request_of).collect();
+    let missing: Vec<_> = served()
+        .into_iter()
+        .filter(|route| !examples.iter().any(|request| matches(route, request)))
+        .collect();
     assert!(missing.is_empty(), "{DOCUMENT} has no example of {missing:?}");
 }

@@ -1,10 +1,10 @@
-//! Settings files in the documents are files that the program takes.
+//! Settings files in the documents are valid.
 
 use crate::document::Document;
 use std::{fs, process::Command};
 
 #[test]
-fn settings_in_documents_are_settings() {
+fn settings_in_documents_are_valid() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("crawlway.toml");
     let mut checked = 0;
@@ -14,10 +14,10 @@ fn settings_in_documents_are_settings() {
             let mut check = Command::new(env!("CARGO_BIN_EXE_crawlway"));
             let output =
                 check.args(["config", "check"]).current_dir(home.path()).env_clear().output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{}:{}: {said}", document.path, block.line);
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}:{}: {stderr}", document.path, block.line);
             checked += 1;
         }
     }
-    assert!(checked > 0, "the documents show no settings at all");
+    assert!(checked > 0, "the documents have no settings file");
 }

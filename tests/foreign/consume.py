@@ -1,9 +1,9 @@
-"""Consumes a queue as a program would that was written from the contract alone.
+"""Third-party client, written from the contract alone: consumes a queue.
 
 consume.py PORT VHOST QUEUE SCHEMA
 
-Who it is, the variables RABBITMQ_USER and RABBITMQ_PASSWORD say. Each message becomes a line of JSON on the standard output
-and is acknowledged. It goes on until its standard input has ended and the queue is empty.
+Credentials come from the variables RABBITMQ_USER and RABBITMQ_PASSWORD. Prints each message as a line of
+JSON and acknowledges it, until standard input has ended and the queue is empty.
 """
 
 import base64
@@ -31,23 +31,22 @@ def main():
 
     over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
-    asked_to_end = False
+    was_empty = False
     for method, properties, body in channel.consume(queue, inactivity_timeout=0.1):
         if method is not None:
             say(shown(validator, method, properties, body))
             channel.basic_ack(method.delivery_tag)
         elif over.is_set():
-            # Nothing came, and nothing is ready: what there was has been read. Asked twice, since what was on its way
-            # here when the queue was first found empty has come by the second time.
+            # The queue must be empty twice, since messages may be in flight to this client at the first check.
             empty = channel.queue_declare(queue, durable=True).method.message_count == 0
-            if empty and asked_to_end:
+            if empty and was_empty:
                 break
-            asked_to_end = empty
+            was_empty = empty
     connection.close()
 
 
 def shown(validator, method, properties, body):
-    """A message with everything that a reader can see of it."""
+    """A message with its properties, and the problems by the schema."""
     seen = {
         "exchange": method.exchange,
         "routing_key": method.routing_key,
@@ -57,7 +56,7 @@ def shown(validator, method, properties, body):
     }
     try:
         message = json.loads(body.decode("utf-8"))
-        # Python takes halves of characters, which no UTF-8 can say.
+        # Python accepts lone surrogates, which have no UTF-8 encoding.
         json.dumps(message, ensure_ascii=False).encode()
         seen["body"] = message
         seen["problems"] = [problem.message for problem in validator.iter_errors(message)]

@@ -1,4 +1,4 @@
-"""Tells every key of a Redis that has a text in its name, as a line of JSON: the name, its type, the milliseconds it has left.
+"""Prints every Redis key whose name contains a text as a line of JSON: name, type, TTL in milliseconds.
 
 keys.py URL TEXT
 """

@@ -1,9 +1,9 @@
-"""Publishes pages to `crawler_queue`, good and bad, as programs of strangers do.
+"""Third-party client: publishes valid and invalid pages to `crawler_queue`.
 
 publish.py PORT VHOST
 
-Who it is, the variables RABBITMQ_USER and RABBITMQ_PASSWORD say. Each message is told as a line of JSON: its name, its size,
-and either the URL and a word by which it must be found, or what must be part of the reason for which it was given up.
+Credentials come from the variables RABBITMQ_USER and RABBITMQ_PASSWORD. Prints each message as a line
+of JSON: its name, its size, and either its URL, or a part of the reason of its dead letter.
 """
 
 import datetime
@@ -53,10 +53,10 @@ def good():
         correlation_id="c",
         reply_to="somewhere",
         expiration="3600000",
-        message_id="the stranger's own id/1",
+        message_id="third-party id/1",
         timestamp=1,
         type="page",
-        app_id="stranger",
+        app_id="third-party",
     )
     yield one("everything", page("everything"), everything)
     yield one("longid", page("longid"), pika.BasicProperties(message_id="i" * 255))
@@ -132,7 +132,7 @@ def main():
     channel.queue_declare("crawler_queue", durable=True)
     goods = [(message, {"url": message[3]}) for message in good()]
     bads = [(message, {"reason": message[3]}) for message in bad()]
-    # Mixed, so that each bad one has good ones before and after it.
+    # Mixed, so that each invalid message is between valid ones.
     mixed = [one for pair in zip(goods, bads) for one in pair]
     mixed += goods[len(bads):] + bads[len(goods):]
     for (name, body, properties, _), expected in mixed:

@@ -1,9 +1,9 @@
-"""Reads the records of the flow `inventory` from MongoDB as a program would that was written from the schema alone.
+"""Third-party client, written from the schema alone: reads the records of the flow `inventory` from MongoDB.
 
 records.py ADDRESS DATABASE COLLECTION
 
-Says a line of JSON with the indexes, then one for each record, found by its URL and in the order in which they were made. Each value
-is told with its type where JSON would lose it. What is not as the schema says ends the program.
+Prints a line of JSON with the indexes, then one for each record, by URL and in order of creation, with the types that JSON
+lacks. A record that does not match the schema ends the program.
 """
 
 import datetime
@@ -17,7 +17,7 @@ STATUSES = {"QUEUED", "IN_PROGRESS", "COMPLETED", "FAILED_RETRYABLE", "FAILED_PE
 TIME = datetime.datetime
 NONE = type(None)
 
-# Field by field, as the schema has it.
+# The fields of the schema.
 SCHEMA = {
     "_id": bson.ObjectId,
     "url": str,
@@ -59,7 +59,7 @@ def main():
     for record in records.find({"created_at": {"$gte": since}}).sort("created_at", pymongo.ASCENDING):
         check(record, SCHEMA)
         assert record["status"] in STATUSES, record["status"]
-        # The two ways of looking for it that the schema has indexes for.
+        # The two queries that have an index in the schema.
         assert records.find_one({"url": record["url"]}) == record
         print(json.dumps(record, default=shown))
 

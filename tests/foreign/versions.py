@@ -1,9 +1,9 @@
-"""Publishes versions of the same pages on `crawler_queue` as a program would that was written from the contract alone.
+"""Third-party client, written from the contract alone: publishes versions of the same pages to `crawler_queue`.
 
 versions.py PORT VHOST COUNT VERSION…
 
-Who it is, the variables RABBITMQ_USER and RABBITMQ_PASSWORD say. All pages of a version are published before those of the next;
-each version is a day younger than the one before. How many were published is told as a line of JSON.
+Credentials come from the variables RABBITMQ_USER and RABBITMQ_PASSWORD. All pages of a version are published before those of the next;
+each version is a day younger than the one before. Prints the number of messages as a line of JSON.
 """
 
 import json

@@ -1,16 +1,16 @@
-//! A disk that takes nothing more: `/health/ready` says so, part by part, without saying where, and goes back by itself.
+//! Full disk: `/health/ready` reports each dependency without any path, and recovers by itself.
 
 use crate::lab::Lab;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-/// Lets the process write no further than this into any file, as if the disk were full.
+/// Limits the size of every file that the process writes, as if the disk were full.
 fn limit_files(pid: u32, bytes: Option<u64>) {
     let pid = Pid::from_raw(pid.try_into().unwrap());
     prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
 }
 
-/// The names of the parts that are not ready, and all reasons.
+/// Names of the dependencies that are not ready, and all reasons.
 fn missing(ready: &Value) -> (Vec<&str>, String) {
     let all = ready["dependencies"].as_array().unwrap().iter().filter(|one| one["ready"] == false);
     let (names, reasons): (Vec<&str>, Vec<&str>) =
@@ -19,9 +19,9 @@ fn missing(ready: &Value) -> (Vec<&str>, String) {
 }
 
 #[test]
-fn a_gateway_whose_disk_is_full_is_not_ready_until_there_is_room_again() {
+fn a_gateway_with_a_full_disk_is_not_ready_until_there_is_space_again() {
     let lab = Lab::new("");
-    // The signal that comes with such a write would end it.
+    // SIGXFSZ would end the process.
     let up = lab.up_by(&mut lab.program_after("trap '' XFSZ", &["up", "--json"]));
     assert_eq!(up.post("/api/urls", &json!({ "url": "http://example.invalid/a" })).0, 202);
     up.wait("/health/ready", |ready| ready["ready"] == true);
@@ -37,11 +37,11 @@ fn a_gateway_whose_disk_is_full_is_not_ready_until_there_is_room_again() {
     }
     let home = lab.data().display().to_string();
     let home = home.trim_end_matches("/crawlway-data");
-    for told in [reasons, refused.to_string()] {
-        assert!(!told.contains(home) && !told.contains("crawlway-data"), "says where: {told}");
+    for text in [reasons, refused.to_string()] {
+        assert!(!text.contains(home) && !text.contains("crawlway-data"), "has a path: {text}");
     }
 
-    // Nobody has to try first.
+    // Recovery needs no request that writes.
     limit_files(up.pid, None);
     up.wait("/health/ready", |ready| ready["ready"] == true);
     assert_eq!(up.post("/api/urls", &json!({ "url": "http://example.invalid/c" })).0, 202);

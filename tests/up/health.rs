@@ -1,4 +1,4 @@
-//! Health and metrics while servers are missing: answered from the first second, each part by its own name.
+//! Health and metrics during outages of servers: available from the start, with the name of each dependency that is missing.
 
 use crate::{
     inventory::{Database, postgres_address},
@@ -19,34 +19,34 @@ use std::{
 use tokio::runtime::Runtime;
 use url::Url;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const GATEWAY: &[&str] = &["up", "--only", "gateway"];
 const WORKERS: &[&str] = &["up", "--only", "worker:crawl,worker:index,worker:inventory"];
 
-/// All servers behind proxies, and settings with which every part is on one of them.
+/// All servers behind proxies, and settings that put every dependency on one of them.
 struct Servers {
     runtime: Runtime,
     lab: Lab,
-    /// By name, with the parts that are kept there.
+    /// Name of the server, its proxy, and the dependencies on it.
     proxies: Vec<(&'static str, Proxy, &'static [&'static str])>,
     database: Database,
     _host: VirtualHost,
 }
 
 impl Servers {
-    /// No other test has servers of this name.
+    /// The name is unique among the tests.
     fn new(name: &str) -> Self {
         let runtime = Runtime::new().unwrap();
         let (database, host) =
             (Database::new(&runtime, &format!("health_{name}")), VirtualHost::new(&format!("health-{name}")));
-        let before = |address: String| runtime.block_on(Proxy::before(address));
-        let rabbitmq = before(format!("{}:{}", host.server.host, host.server.port));
-        let postgresql = before(postgres_address());
+        let proxy_to = |address: String| runtime.block_on(Proxy::in_front_of(address));
+        let rabbitmq = proxy_to(format!("{}:{}", host.server.host, host.server.port));
+        let postgresql = proxy_to(postgres_address());
         let (redis_url, mongodb_url) =
             (Url::parse(&servers::redis()).unwrap(), Url::parse(&servers::mongodb()).unwrap());
         let address = |url: &Url| format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
-        let (redis, mongodb) = (before(address(&redis_url)), before(address(&mongodb_url)));
+        let (redis, mongodb) = (proxy_to(address(&redis_url)), proxy_to(address(&mongodb_url)));
         let mut lab = Lab::new("");
         let escaped = |text: &str| -> String { text.bytes().map(|octet| format!("%{octet:02X}")).collect() };
         let server = &host.server;
@@ -79,13 +79,13 @@ impl Servers {
         let proxies: Vec<(_, _, &[&str])> = vec![
             ("rabbitmq", rabbitmq, &["broker"]),
             ("postgresql", postgresql, &["records", "index"]),
-            ("redis", redis, &["seen", "gate"]),
+            ("redis", redis, &["seen", "rate_limiter"]),
             ("mongodb", mongodb, &["inventory"]),
         ];
         Self { runtime, lab, proxies, database, _host: host }
     }
 
-    /// Starts a process that listens on a port of its own, which is known before it says so.
+    /// Starts a process on a port that the test has chosen, so that requests need not wait for its first output.
     fn start(&self, line: &[&str]) -> Process {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
@@ -94,7 +94,7 @@ impl Servers {
         let process = Process { _up: self.lab.start(&mut program), address };
         let began = Instant::now();
         while std::net::TcpStream::connect(&process.address).is_err() {
-            assert!(began.elapsed() < LIMIT, "it does not listen");
+            assert!(began.elapsed() < TIMEOUT, "the process does not listen");
             std::thread::sleep(Duration::from_millis(10));
         }
         process
@@ -112,7 +112,7 @@ struct Process {
 
 impl Process {
     fn get(&self, path: &str) -> (u16, String) {
-        http::ask(&self.address, "GET", path, &[], "").unwrap()
+        http::request(&self.address, "GET", path, &[], "").unwrap()
     }
 
     fn ready(&self) -> (u16, Value) {
@@ -120,7 +120,7 @@ impl Process {
         (status, serde_json::from_str(&body).unwrap())
     }
 
-    /// Waits until exactly these parts are missing, besides the process itself, each on this server and with an error.
+    /// Waits until exactly these dependencies (besides `process`) are not ready, each on this server and with an error.
     fn await_missing(&self, server: &str, parts: &[&str]) {
         let began = Instant::now();
         loop {
@@ -129,22 +129,22 @@ impl Process {
             let missing: Vec<&Value> =
                 all.iter().filter(|one| one["ready"] == false && one["name"] != "process").collect();
             let names: Vec<&str> = missing.iter().map(|one| one["name"].as_str().unwrap()).collect();
-            let why = |one: &&Value| {
+            let has_error = |one: &&Value| {
                 let reason = one["reason"].as_str().unwrap();
                 one["backend"] == server && reason != "it is not connected yet"
             };
             let expected = if parts.is_empty() { 200 } else { 503 };
-            if names == parts && missing.iter().all(why) && status == expected {
+            if names == parts && missing.iter().all(has_error) && status == expected {
                 return;
             }
-            assert!(began.elapsed() < LIMIT, "{server}: expected {parts:?}, found {status} {ready:#}");
+            assert!(began.elapsed() < TIMEOUT, "{server}: expected {parts:?}, found {status} {ready:#}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
 
-/// Each server is missing in turn, from the start and later on, and comes back.
-fn each_is_named(name: &str, line: &[&str]) {
+/// Each server in turn is down at the start of the process, comes back, and has another outage.
+fn each_outage_is_reported(name: &str, line: &[&str]) {
     let servers = Servers::new(name);
     for (server, proxy, parts) in &servers.proxies {
         proxy.set(Mode::Down);
@@ -154,8 +154,8 @@ fn each_is_named(name: &str, line: &[&str]) {
         assert_eq!((status, ready["ready"].as_bool()), (503, Some(false)), "{server}: {ready}");
         let names: Vec<&str> =
             ready["dependencies"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
-        let all = ["broker", "records", "seen", "gate", "inventory", "index", "process"];
-        assert_eq!(names, all, "what is needed is known from the start");
+        let all = ["broker", "records", "seen", "rate_limiter", "inventory", "index", "process"];
+        assert_eq!(names, all, "all dependencies are listed from the start");
         let (status, metrics) = process.get("/metrics");
         assert_eq!(status, 200, "{server}: {metrics}");
         process.await_missing(server, parts);
@@ -176,17 +176,17 @@ fn each_is_named(name: &str, line: &[&str]) {
 }
 
 #[test]
-fn a_gateway_names_the_server_that_is_missing_and_no_other() {
-    each_is_named("gateway", GATEWAY);
+fn a_gateway_reports_exactly_the_server_that_is_down() {
+    each_outage_is_reported("gateway", GATEWAY);
 }
 
 #[test]
-fn a_worker_alone_names_the_server_that_is_missing_and_no_other() {
-    each_is_named("worker", WORKERS);
+fn a_worker_without_gateway_reports_exactly_the_server_that_is_down() {
+    each_outage_is_reported("worker", WORKERS);
 }
 
 #[test]
-fn servers_that_take_connections_and_are_silent_hold_up_no_health_check() {
+fn servers_that_accept_connections_and_never_respond_do_not_delay_health_checks() {
     let servers = Servers::new("silent");
     for (_, proxy, _) in &servers.proxies {
         proxy.set(Mode::Silent);

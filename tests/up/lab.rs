@@ -1,36 +1,36 @@
-//! A data directory with settings, and the program that serves it.
+//! Test environment: a data directory with settings, and the program that serves it.
 
-use crawlway_testkit::http;
-use rustix::process::{Pid, Signal, kill_process};
+use crawlway_testkit::{http, process::Process};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{
-    io::{BufRead, BufReader},
+    io::BufRead,
     path::PathBuf,
-    process::{Child, Command, ExitStatus, Output, Stdio},
+    process::{Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
 
-/// Nothing in these tests takes this long.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Upper bound for every wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Lab {
     home: TempDir,
-    /// Settings besides, as variables.
+    /// Additional settings, as environment variables.
     pub(crate) variables: Vec<(&'static str, String)>,
 }
 
-/// A gateway that runs. Dropping it kills it.
+/// A running gateway. Dropping it kills the process.
 pub(crate) struct Up {
-    child: Child,
+    process: Process,
     pub(crate) address: String,
     pub(crate) pid: u32,
 }
 
 impl Lab {
-    /// Settings of the test, on top of those that make it quick and quiet.
+    /// Settings of the test, and short delays.
     pub(crate) fn new(settings: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let all = format!(
@@ -52,7 +52,7 @@ impl Lab {
         program
     }
 
-    /// The program behind a piece of shell, such as `umask 022`.
+    /// The program, started by a shell after another shell command such as `umask 022`.
     pub(crate) fn program_after(&self, shell: &str, line: &[&str]) -> Command {
         let plain = self.program(&[]);
         let mut program = Command::new("/bin/sh");
@@ -71,77 +71,64 @@ impl Lab {
         self.up_with(&["up", "--json"])
     }
 
-    /// The same with another command line.
+    /// As [`Self::up`], with another command line.
     pub(crate) fn up_with(&self, line: &[&str]) -> Up {
         self.up_by(&mut self.program(line))
     }
 
-    /// The same with a program that was made for it.
+    /// As [`Self::up`], with a prepared command.
     pub(crate) fn up_by(&self, program: &mut Command) -> Up {
         let mut up = self.start(program);
         let mut line = String::new();
-        BufReader::new(up.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it did not start: {line}"));
-        up.address = told["address"].as_str().unwrap().to_owned();
-        assert_eq!(told["url"], format!("http://{}", up.address));
-        assert_eq!(told["pid"], up.pid);
+        up.process.stdout().read_line(&mut line).unwrap();
+        let started: Value =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("the program did not start: {line}"));
+        up.address = started["address"].as_str().unwrap().to_owned();
+        assert_eq!(started["url"], format!("http://{}", up.address));
+        assert_eq!(started["pid"], up.pid);
         up
     }
 
-    /// Starts a program that may not come to listening. From here on it is killed whatever happens.
+    /// Starts a program without waiting until it listens. Dropping the result kills the process.
     pub(crate) fn start(&self, program: &mut Command) -> Up {
-        let child = program.stdout(Stdio::piped()).spawn().unwrap();
-        Up { pid: child.id(), child, address: String::new() }
+        let process = Process::start(program.stdout(Stdio::piped()));
+        Up { pid: process.id(), process, address: String::new() }
     }
 }
 
 impl Up {
     pub(crate) fn get(&self, path: &str) -> (u16, Value) {
-        self.ask("GET", path, "")
+        self.request("GET", path, "")
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        self.ask("POST", path, &body.to_string())
+        self.request("POST", path, &body.to_string())
     }
 
-    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let (status, body) = http::ask(&self.address, method, path, &[], body).unwrap();
+    fn request(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let (status, body) = http::request(&self.address, method, path, &[], body).unwrap();
         (status, serde_json::from_str(&body).unwrap_or(Value::Null))
     }
 
-    /// Waits until this holds of what is answered there.
-    pub(crate) fn wait(&self, path: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
+    /// Polls a path until its response matches.
+    pub(crate) fn wait(&self, path: &str, mut matches: impl FnMut(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
-            let (_, answer) = self.get(path);
-            if holds(&answer) {
-                return answer;
+            let (_, response) = self.get(path);
+            if matches(&response) {
+                return response;
             }
-            assert!(began.elapsed() < LIMIT, "{path} stays {answer}");
+            assert!(began.elapsed() < TIMEOUT, "{path} stays {response}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.pid.try_into().unwrap()).unwrap(), signal).unwrap();
+        self.process.signal(signal);
     }
 
-    /// Waits for its end.
-    pub(crate) fn ended(&mut self) -> ExitStatus {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(began.elapsed() < LIMIT, "it does not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// Waits until the process has exited.
+    pub(crate) fn wait_exit(&mut self) -> ExitStatus {
+        self.process.wait(TIMEOUT)
     }
 }

@@ -1,13 +1,18 @@
-//! `crawlway up` end to end, through the binary: it serves, it crawls, it is found and asked, it ends, and it refuses.
+//! `crawlway up` end to end, through the binary: gateway, crawls, commands through the gateway, health, shutdown, rejected
+//! settings.
 
-#![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "an unexpected result must fail a test, also outside of test functions"
+)]
 
-mod asks;
-mod ends;
+mod file_modes;
 mod full_disk;
+mod gateway;
 mod health;
 mod inventory;
 mod lab;
-mod private;
-mod refuses;
-mod serves;
+mod rejected_settings;
+mod remote_and_local;
+mod shutdown;
+mod tls;

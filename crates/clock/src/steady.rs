@@ -60,7 +60,7 @@ fn base() -> &'static Base {
     })
 }
 
-/// The wall clock without any setting since process start.
+/// Time of the steady wall clock, which ignores changes of the system clock since process start.
 pub(crate) fn now() -> Timestamp {
     let millis = (base().offset + nanos(since_boot())) / NANOS_PER_MILLI;
     Timestamp::from_millis(u64::try_from(millis).unwrap_or(0))

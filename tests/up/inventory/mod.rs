@@ -1,12 +1,13 @@
-//! The flow `inventory` through the binary: a URL is posted, fetched, stored and read back, whatever fails meanwhile.
+//! The flow `inventory` end to end, through the binary: a URL is posted, fetched, stored and read back, also during outages and
+//! kills.
 
-mod apart;
-mod foreign;
-mod ground;
+mod deployment;
 mod kills;
 mod outages;
-mod serves;
-mod shared;
+mod postgres;
+mod single_process;
 mod site;
+mod third_party_clients;
+mod two_processes;
 
-pub(crate) use shared::{Database, postgres_address};
+pub(crate) use postgres::{Database, postgres_address};

@@ -1,53 +1,45 @@
-//! A site of a few lines that counts how often each of its pages was asked for, and the program that is to fetch them.
+//! Small web site that counts the requests for each page, and helpers for the URL routes of the gateway.
 
 use crate::lab::{Lab, Up};
+use crawlway_testkit::web;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
-    io::{BufRead, BufReader, Write},
-    net::{TcpListener, TcpStream},
+    net::Ipv4Addr,
     sync::{Arc, Mutex},
     thread,
 };
 
-/// What is below `/ok/` is a page, below `/broken/` a failure that passes, below `/gone/` one that does not, and
-/// `/image` no text. `/no/` is forbidden by robots.txt.
+/// Below `/ok/` are pages, below `/broken/` temporary failures (500), below `/gone/` permanent ones (404). `/image` is no
+/// text. robots.txt disallows `/no/`.
 pub(crate) struct Site {
     pub(crate) port: u16,
-    asked: Arc<Mutex<HashMap<String, usize>>>,
+    requests: Arc<Mutex<HashMap<String, usize>>>,
 }
 
 impl Site {
     pub(crate) fn serve() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let asked: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
-        let counted = asked.clone();
-        // Ends with the test's process.
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let counted = counted.clone();
-                thread::spawn(move || answer(stream, &counted));
-            }
-        });
-        Self { port, asked }
+        let requests: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
+        let counted = requests.clone();
+        let port = web::serve(&[Ipv4Addr::LOCALHOST], 0, move |request| respond(&request.path, &counted));
+        Self { port, requests }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// How often this page was asked for.
-    pub(crate) fn asked(&self, path: &str) -> usize {
-        self.asked.lock().unwrap().get(path).copied().unwrap_or_default()
+    /// Number of requests for a path.
+    pub(crate) fn requests(&self, path: &str) -> usize {
+        self.requests.lock().unwrap().get(path).copied().unwrap_or_default()
     }
 
-    /// How often any page was asked for.
-    pub(crate) fn asked_in_all(&self) -> usize {
-        self.asked.lock().unwrap().values().sum()
+    /// Number of all requests.
+    pub(crate) fn all_requests(&self) -> usize {
+        self.requests.lock().unwrap().values().sum()
     }
 
-    /// A data directory whose settings let the site be fetched, without a pause.
+    /// Test environment whose settings allow the site, without a minimum delay.
     pub(crate) fn lab(&self, settings: &str) -> Lab {
         Lab::new(&format!(
             "{settings}\n[fetch]\nmin_delay = \"0s\"\nallow = [\"127.0.0.1/32:{}\"]\n[rate_limit]\nbackoff_delay = \"10ms\"\n\
@@ -57,16 +49,8 @@ impl Site {
     }
 }
 
-fn answer(stream: TcpStream, asked: &Mutex<HashMap<String, usize>>) {
-    let mut lines = BufReader::new(&stream).lines();
-    let Some(Ok(first)) = lines.next() else { return };
-    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-    for line in lines.by_ref() {
-        if line.is_ok_and(|line| line.is_empty()) {
-            break;
-        }
-    }
-    *asked.lock().unwrap().entry(path.clone()).or_default() += 1;
+fn respond(path: &str, requests: &Mutex<HashMap<String, usize>>) -> Vec<u8> {
+    *requests.lock().unwrap().entry(path.to_owned()).or_default() += 1;
     let page = format!("<title>{path}</title>caf\u{e9}\0");
     let (status, kind, body) = match path.split('/').nth(1) {
         Some("robots.txt") => ("200 OK", "text/plain", b"User-agent: *\nDisallow: /no/\n".to_vec()),
@@ -78,39 +62,36 @@ fn answer(stream: TcpStream, asked: &Mutex<HashMap<String, usize>>) {
         Some("broken") => ("500 Oh No", "text/plain", b"broken".to_vec()),
         _ => ("404 Not Found", "text/plain", Vec::new()),
     };
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nvia: a\r\nvia: b\r\n\
-         set-cookie: id=1; Path=/; HttpOnly\r\nconnection: close\r\n\r\n",
-        body.len()
+    let headers = format!(
+        "content-type: {kind}\r\nvia: a\r\nvia: b\r\nset-cookie: id=1; Path=/; HttpOnly\r\nconnection: close\r\n"
     );
-    let mut stream = &stream;
-    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+    web::response(status, &headers, &body)
 }
 
 impl Up {
-    /// Asks for a URL, which must be accepted. Answers the path of its record, and the id of the message.
-    pub(crate) fn ask_for(&self, url: &str) -> (String, String) {
+    /// Posts a URL, which must be accepted. Returns the path of its record and the id of the message.
+    pub(crate) fn post_url(&self, url: &str) -> (String, String) {
         let (status, accepted) = self.post("/api/urls", &json!({ "url": url }));
         assert_eq!(status, 202, "{accepted}");
         let text = |name: &str| accepted[name].as_str().unwrap().to_owned();
         (text("location"), text("message_id"))
     }
 
-    /// Asks for a URL until it is accepted. Answers the path of its record.
+    /// Posts a URL until it is accepted. Returns the path of its record.
     pub(crate) fn wait_accepted(&self, url: &str) -> String {
         for _ in 0..600 {
-            let (status, answer) = self.post("/api/urls", &json!({ "url": url }));
+            let (status, response) = self.post("/api/urls", &json!({ "url": url }));
             if status == 202 {
-                return answer["location"].as_str().unwrap().to_owned();
+                return response["location"].as_str().unwrap().to_owned();
             }
-            assert_eq!(status, 503, "{answer}");
+            assert_eq!(status, 503, "{response}");
             thread::sleep(std::time::Duration::from_millis(100));
         }
         panic!("{url} is not accepted")
     }
 
-    /// Waits until a record is finished.
-    pub(crate) fn finished(&self, location: &str) -> Value {
+    /// Waits until a record is `COMPLETED` or `FAILED_PERMANENT`.
+    pub(crate) fn wait_finished(&self, location: &str) -> Value {
         self.wait(location, |record| {
             record["status"]
                 .as_str()

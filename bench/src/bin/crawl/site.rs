@@ -104,7 +104,7 @@ pub(crate) fn serve(kind: Kind, pages: usize) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let server = Web::builder(plan).without_log().serve().await?;
-        let start = server.web().truth().start.first().context("a site without a start")?.clone();
+        let start = server.web().ground_truth().start.first().context("a site without a start")?.clone();
         let mut stdout = std::io::stdout();
         writeln!(stdout, "{start}")?;
         stdout.flush()?;

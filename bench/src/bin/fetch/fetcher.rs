@@ -3,7 +3,9 @@
 use crate::{join_all, spawn_requests};
 use anyhow::ensure;
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
-use crawlway_fetch::{Fetcher, Guard, Identity, Keep, Request, Setup, Waiting, resolve::FixedNames};
+use crawlway_fetch::{
+    Fetcher, FetcherConfig, Identity, OnRateLimit, PoolLimits, Request, SsrfGuard, resolve::StaticNames,
+};
 use crawlway_store::rate_limiter;
 use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use std::{
@@ -13,11 +15,11 @@ use std::{
 };
 
 /// Fetcher that resolves `*.test` to the server, and may connect to it.
-pub(crate) fn fetcher(server: SocketAddr, keep: Keep) -> anyhow::Result<Fetcher> {
-    let mut setup = Setup::new(Arc::new(EmbeddedRateLimiter::open(RateLimiterOptions::default())?));
-    setup.guard = Guard::new(vec![format!("{}/32:{}", server.ip(), server.port()).parse()?]);
-    setup.resolver = Arc::new(FixedNames { names: [("*.test".to_owned(), vec![server.ip()])].into() });
-    setup.keep = keep;
+pub(crate) fn fetcher(server: SocketAddr, keep: PoolLimits) -> anyhow::Result<Fetcher> {
+    let mut setup = FetcherConfig::new(Arc::new(EmbeddedRateLimiter::open(RateLimiterOptions::default())?));
+    setup.ssrf_guard = SsrfGuard::new(vec![format!("{}/32:{}", server.ip(), server.port()).parse()?]);
+    setup.resolver = Arc::new(StaticNames { names: [("*.test".to_owned(), vec![server.ip()])].into() });
+    setup.pool_limits = keep;
     Ok(Fetcher::new(setup)?)
 }
 
@@ -25,9 +27,9 @@ pub(crate) fn fetcher(server: SocketAddr, keep: Keep) -> anyhow::Result<Fetcher>
 pub(crate) fn request(url: NormalUrl, concurrency: usize, identity: &Arc<Identity>) -> Request {
     let in_flight = u32::try_from(concurrency).unwrap_or(u32::MAX);
     Request {
-        pace: rate_limiter::RateLimits { concurrency: in_flight, min_delay: Duration::ZERO },
-        waiting: Waiting::Here { at_most: Duration::from_secs(60) },
-        robots: false,
+        rate_limit: rate_limiter::RateLimits { concurrency: in_flight, min_delay: Duration::ZERO },
+        on_rate_limit: OnRateLimit::Wait { max_wait: Duration::from_secs(60) },
+        obey_robots: false,
         identity: identity.clone(),
         ..Request::new(url)
     }
@@ -40,7 +42,7 @@ pub(crate) async fn run(
     concurrency: usize,
     robots: bool,
 ) -> anyhow::Result<Duration> {
-    let keep = Keep { per_host: concurrency, ..Keep::default() };
+    let keep = PoolLimits { per_host: concurrency, ..PoolLimits::default() };
     let fetcher = Arc::new(fetcher(server, keep)?);
     let identity = Arc::new(Identity::default());
     let started = Instant::now();
@@ -49,7 +51,7 @@ pub(crate) async fn run(
         async move {
             let url = format!("http://site.test:{}/page/{number}", server.port());
             let url = normalise(&url, &UrlOptions::default())?;
-            let request = Request { robots, ..request(url, concurrency, &identity) };
+            let request = Request { obey_robots: robots, ..request(url, concurrency, &identity) };
             let fetched = fetcher.fetch(&request).await?;
             ensure!(fetched.body.len() == size, "a page is incomplete");
             Ok(())

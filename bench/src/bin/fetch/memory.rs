@@ -4,7 +4,7 @@ use crate::{fetcher, join_all, spawn_requests};
 use anyhow::Context;
 use crawlway_bench::measure;
 use crawlway_content::{UrlOptions, url::normalise};
-use crawlway_fetch::{Identity, Keep, Request};
+use crawlway_fetch::{Identity, PoolLimits, Request};
 use std::{
     net::SocketAddr,
     sync::{
@@ -20,7 +20,7 @@ pub(crate) async fn run(
     hosts: usize,
     concurrency: usize,
 ) -> anyhow::Result<()> {
-    let fetcher = Arc::new(fetcher::fetcher(server, Keep::default())?);
+    let fetcher = Arc::new(fetcher::fetcher(server, PoolLimits::default())?);
     let identity = Arc::new(Identity::default());
     let next = Arc::new(AtomicUsize::new(0));
     println!("{requests} requests to {hosts} hosts, {concurrency} concurrent, with robots.txt\n");
@@ -33,7 +33,7 @@ pub(crate) async fn run(
             let host = number % hosts;
             let url = format!("http://host-{host}.test:{}/page/{number}", server.port());
             let url = normalise(&url, &UrlOptions::default())?;
-            let request = Request { robots: true, ..fetcher::request(url, concurrency, &identity) };
+            let request = Request { obey_robots: true, ..fetcher::request(url, concurrency, &identity) };
             fetcher.fetch(&request).await?;
             Ok(())
         }

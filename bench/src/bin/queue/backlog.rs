@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use crawlway_bench::measure;
-use crawlway_broker::{Broker, Bytes, Outgoing, QueueName, QueueSpec};
+use crawlway_broker::{Broker, Bytes, Outgoing, QueueAdmin, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{path::Path, process::Command, time::Instant};
 

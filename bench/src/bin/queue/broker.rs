@@ -2,7 +2,7 @@
 
 use crate::{CONSUMERS, IN_FLIGHT, PUBLISHERS};
 use anyhow::ensure;
-use crawlway_broker::{Broker, Bytes, MessageId, Outgoing, QueueName, QueueSpec, Verdict};
+use crawlway_broker::{Bytes, MessageId, Outgoing, QueueBackend, QueueName, QueueSpec, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{
     path::Path,
@@ -25,7 +25,7 @@ pub(crate) enum Calls {
 /// Time to publish, receive and settle all messages.
 pub(crate) fn run(folder: &Path, messages: usize, size: usize, calls: Calls) -> anyhow::Result<Duration> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::open(folder, Options::default())?);
+    let broker: Arc<dyn QueueBackend> = Arc::new(EmbeddedBroker::open(folder, Options::default())?);
     let took = runtime.block_on(work(broker.clone(), messages / IN_FLIGHT * IN_FLIGHT, size, calls))?;
     drop(broker);
     std::fs::remove_dir_all(folder)?;
@@ -33,7 +33,7 @@ pub(crate) fn run(folder: &Path, messages: usize, size: usize, calls: Calls) -> 
 }
 
 pub(crate) async fn work(
-    broker: Arc<dyn Broker>,
+    broker: Arc<dyn QueueBackend>,
     messages: usize,
     size: usize,
     calls: Calls,

@@ -1,6 +1,6 @@
 //! Cost of a receive with few and with many message groups.
 
-use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec, Verdict};
+use crawlway_broker::{Broker, Ordering, Outgoing, QueueName, QueueSpec, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{
     path::Path,
@@ -28,7 +28,9 @@ fn cost(folder: &Path, groups: usize) -> anyhow::Result<Duration> {
     let broker = EmbeddedBroker::open(folder, Options::default())?;
     let took = runtime.block_on(async {
         let queue = QueueName::new("grouped")?;
-        broker.declare(&[QueueSpec::new(queue.clone()).groups().prefetch(BATCH as u32)]).await?;
+        broker
+            .declare(&[QueueSpec::new(queue.clone()).ordering(Ordering::PerGroup).prefetch(BATCH as u32)])
+            .await?;
         for start in (0..MESSAGES).step_by(1000) {
             let message = |n: usize| Outgoing::to_queue(&queue, "x").group(format!("group-{}", n % groups));
             for outcome in broker.publish((start..start + 1000).map(message).collect()).await {

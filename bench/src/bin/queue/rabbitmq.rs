@@ -6,7 +6,7 @@ use crate::{
     print_table,
 };
 use anyhow::{Context, ensure};
-use crawlway_broker::{Broker, Bytes, MessageId};
+use crawlway_broker::{Bytes, MessageId, QueueBackend};
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use crawlway_testkit::servers;
 use futures::StreamExt as _;
@@ -63,7 +63,7 @@ async fn run_broker(messages: usize, size: usize, calls: Calls) -> anyhow::Resul
         password: server.password,
         ..Options::default()
     };
-    let broker: Arc<dyn Broker> = Arc::new(RabbitBroker::connect(options).await?);
+    let broker: Arc<dyn QueueBackend> = Arc::new(RabbitBroker::connect(options).await?);
     let took = broker::work(broker.clone(), messages, size, calls).await?;
     broker.close().await?;
     Ok(took)

@@ -1,13 +1,13 @@
-//! Programs of strangers on the same queue: Python with pika, written from the contract alone (`tests/foreign`).
+//! Third-party clients in Python (pika, redis), written from the contract alone (`tests/foreign`), on the same queue and Redis.
 
 use crate::{
-    fleet::{Gateway, Process, Servers, wait_until},
     lab::Lab,
     postgres::Database,
+    processes::{Gateway, Process, Servers, wait_until},
 };
 use crawlway_clock::Timestamp;
 use crawlway_demo_web::Plan;
-use crawlway_testkit::{stranger::Stranger, virtual_host::VirtualHost};
+use crawlway_testkit::{foreign_client::ForeignClient, virtual_host::VirtualHost};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,23 +16,23 @@ use std::{
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../flows/schemas/crawler_queue.schema.json");
 
-/// A program of a stranger, told where the queue is in the words of the contract.
-fn stranger(host: &VirtualHost, program: &str, more: &[&str]) -> Stranger {
-    Stranger::at(&host.server, &host.name, program, more)
+/// A client with the address and credentials of the broker in the variables of the contract.
+fn client(host: &VirtualHost, program: &str, more: &[&str]) -> ForeignClient {
+    ForeignClient::at(&host.server, &host.name, program, more)
 }
 
 #[test]
-fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
+fn a_consumer_gets_every_page_once_with_the_schema_of_the_contract() {
     let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(15));
     let (database, host) = (Database::new("consumer"), VirtualHost::new("consumer"));
     Servers::on(&host, &database).share(&mut lab);
 
-    // It declares the queue before anything of ours has seen it.
-    let consumer = stranger(&host, "consume.py", &["crawler_queue", SCHEMA]);
+    // The client declares the queue before Crawlway does.
+    let consumer = client(&host, "consume.py", &["crawler_queue", SCHEMA]);
     assert_eq!(consumer.next_line(), json!({ "declared": "crawler_queue" }));
     let begun = Timestamp::now();
     let gateway = Gateway::start(&lab);
-    let _workers = [(); 2].map(|()| Process::at_work(&lab, "worker:crawl"));
+    let _workers = [(); 2].map(|()| Process::start_and_wait(&lab, "worker:crawl"));
     let crawl = gateway.begin_crawl(&lab);
     gateway.await_fetched(&crawl);
     let messages = consumer.finish();
@@ -51,7 +51,8 @@ fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
         assert_eq!(keys(metadata), fields.into_iter().collect());
 
         let url = body["url"].as_str().unwrap();
-        let page = lab.truth().indexed.get(url).unwrap_or_else(|| panic!("{url} must not be published"));
+        let page =
+            lab.ground_truth().indexed.get(url).unwrap_or_else(|| panic!("{url} must not be published"));
         assert_eq!(metadata["title"], page.title, "{url}");
         assert_eq!(metadata["status_code"], 200, "{url}");
         let text = body["text"].as_str().unwrap();
@@ -76,21 +77,21 @@ fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
         );
         let id = properties["message_id"].as_str().unwrap();
         if let Some(other) = found.insert(url, id) {
-            panic!("{url} came twice, as {other} and as {id}");
+            panic!("{url} was published twice, as {other} and as {id}");
         }
     }
     let missing: Vec<_> =
-        lab.truth().indexed.keys().filter(|url| !found.contains_key(url.as_str())).collect();
+        lab.ground_truth().indexed.keys().filter(|url| !found.contains_key(url.as_str())).collect();
     assert!(missing.is_empty(), "these were not published: {missing:?}");
     lab.check_politeness();
 
-    // The id is the item's, by which its trail is known.
+    // The message id is the id of the item's trail.
     let (url, id) = found.first_key_value().unwrap();
     let (_, trail) = gateway.get(&format!("/api/trails?item={id}"));
     assert!(trail.to_string().contains(url), "{trail}");
 
-    // What was declared by others, and since by us, can be declared by others again.
-    let again = stranger(&host, "consume.py", &["crawler_queue", SCHEMA]).finish();
+    // The client's declaration is still compatible after Crawlway has declared the queue, too.
+    let again = client(&host, "consume.py", &["crawler_queue", SCHEMA]).finish();
     assert_eq!(again, [json!({ "declared": "crawler_queue" })]);
 
     keys_begin_with_the_prefix_and_expire(&lab);
@@ -101,60 +102,60 @@ fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
 fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
     let setting = |name| lab.variables.iter().find(|(one, _)| *one == name).unwrap().1.as_str();
     let prefix = setting("CRAWLWAY_REDIS__PREFIX");
-    let keys = Stranger::start("keys.py", &[setting("CRAWLWAY_REDIS__URL"), prefix]).finish();
-    assert!(keys.len() > lab.truth().indexed.len(), "only {} keys", keys.len());
+    let keys = ForeignClient::start("keys.py", &[setting("CRAWLWAY_REDIS__URL"), prefix]).finish();
+    assert!(keys.len() > lab.ground_truth().indexed.len(), "only {} keys", keys.len());
     for key in keys {
         assert!(key["key"].as_str().unwrap().starts_with(&format!("{{{prefix}}}:")), "{key}");
-        let stays = ["life", "groups"].map(|name| format!("{{{prefix}}}:gate:{name}"));
+        let persistent = ["life", "groups"].map(|name| format!("{{{prefix}}}:gate:{name}"));
         let expires = key["left"].as_i64().unwrap() > 0;
-        assert!(expires || stays.iter().any(|one| key["key"] == **one), "a key that stays for ever: {key}");
+        assert!(expires || persistent.iter().any(|one| key["key"] == **one), "a key without TTL: {key}");
     }
 }
 
 #[test]
-fn what_a_python_program_marks_in_redis_is_not_fetched_and_what_it_spoils_holds_up_nothing_else() {
+fn urls_marked_as_seen_in_redis_are_not_fetched_and_invalid_values_delay_no_other_url() {
     let mut lab = Lab::new(Plan::tiny(30), Duration::from_millis(2));
     let (database, host) = (Database::new("marked"), VirtualHost::new("marked"));
     Servers::on(&host, &database).share(&mut lab);
     let setting = |name| lab.variables.iter().find(|(one, _)| *one == name).unwrap().1.as_str();
-    let start = lab.truth().start[0].clone();
+    let start = lab.ground_truth().start[0].clone();
     let seen = |call: &str, page: usize, more: &[&str]| {
         let url = format!("{start}{page}");
         let words = [&[setting("CRAWLWAY_REDIS__URL"), setting("CRAWLWAY_REDIS__PREFIX"), call, &url], more];
-        Stranger::start("seen.py", &words.concat()).finish().remove(0)
+        ForeignClient::start("seen.py", &words.concat()).finish().remove(0)
     };
-    // No link that is nowhere else is on these pages.
-    assert_eq!(seen("mark", 20, &["3600"])["value"]["owner"], "a-stranger");
+    // These pages have no link that is on no other page.
+    assert_eq!(seen("mark", 20, &["3600"])["value"]["owner"], "third-party");
     for page in 21..24 {
-        assert_eq!(seen("spoil", page, &[])["left"], -1, "it has no end");
+        assert_eq!(seen("spoil", page, &[])["left"], -1, "no TTL");
     }
 
     let gateway = Gateway::start(&lab);
-    let _worker = Process::at_work(&lab, "worker:crawl");
+    let _worker = Process::start_and_wait(&lab, "worker:crawl");
     let crawl = gateway.begin_crawl(&lab);
     gateway.await_fetched(&crawl);
-    let visits = lab.server.log().unwrap().visits();
+    let requests = lab.server.log().unwrap().entries();
     for page in 1..30 {
-        let asked = visits.iter().filter(|visit| visit.path == format!("/{page}")).count();
-        assert_eq!(asked, usize::from(!(20..24).contains(&page)), "page {page}");
+        let count = requests.iter().filter(|request| request.path == format!("/{page}")).count();
+        assert_eq!(count, usize::from(!(20..24).contains(&page)), "page {page}");
     }
-    // And what ours write, it reads.
-    let ours = seen("read", 5, &[]);
-    assert_eq!(ours["value"]["seen"], true, "{ours}");
-    assert!(ours["left"].as_i64().unwrap() > 0, "{ours}");
+    // The client reads values that Crawlway has written.
+    let read = seen("read", 5, &[]);
+    assert_eq!(read["value"]["seen"], true, "{read}");
+    assert!(read["left"].as_i64().unwrap() > 0, "{read}");
     drop(gateway);
     database.drop();
 }
 
 #[test]
-fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_up_with_the_reason() {
+fn valid_messages_of_a_publisher_are_indexed_and_invalid_ones_become_dead_letters_with_a_reason() {
     let mut lab = Lab::new(Plan::tiny(1), Duration::from_millis(2));
     let (database, host) = (Database::new("publisher"), VirtualHost::new("publisher"));
     Servers::on(&host, &database).share(&mut lab);
-    // Ours declare first this time, and the stranger's plain declare must be content with what is there.
+    // Crawlway declares the queue first; the client's plain declaration must be compatible.
     let gateway = Gateway::start(&lab);
-    let indexer = Process::at_work(&lab, "worker:index");
-    let published = stranger(&host, "publish.py", &[]).finish();
+    let indexer = Process::start_and_wait(&lab, "worker:index");
+    let published = client(&host, "publish.py", &[]).finish();
     let of =
         |field: &str| published.iter().filter(|one| one.get(field).is_some()).cloned().collect::<Vec<_>>();
     let (good, bad) = (of("url"), of("reason"));
@@ -188,19 +189,19 @@ fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_u
     let output = lab.finish(list);
     let listed: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-    let told: Vec<&str> =
+    let reasons: Vec<&str> =
         listed["dead"].as_array().unwrap().iter().map(|letter| letter["reason"].as_str().unwrap()).collect();
-    same_reasons(&told, &bad);
+    assert_same_reasons(&reasons, &bad);
 
-    // And a stranger finds the same in the queue of dead letters, with the bodies as they were.
-    let letters = stranger(&host, "consume.py", &["crawler_queue.dead", SCHEMA]).finish();
+    // The dead-letter queue has the same reasons, and the original bodies.
+    let letters = client(&host, "consume.py", &["crawler_queue.dead", SCHEMA]).finish();
     let letters = &letters[1..];
     let reason = |letter: &Value| {
         let reason = &letter["properties"]["headers"]["x-crawlway-dead-reason"];
         reason.as_str().unwrap_or_else(|| panic!("no reason: {}", letter["properties"])).to_owned()
     };
-    let told: Vec<String> = letters.iter().map(reason).collect();
-    same_reasons(&told.iter().map(String::as_str).collect::<Vec<_>>(), &bad);
+    let reasons: Vec<String> = letters.iter().map(reason).collect();
+    assert_same_reasons(&reasons.iter().map(String::as_str).collect::<Vec<_>>(), &bad);
     let sizes = |sizes: &mut dyn Iterator<Item = u64>| {
         let mut sizes: Vec<u64> = sizes.collect();
         sizes.sort_unstable();
@@ -211,25 +212,26 @@ fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_u
         sizes(&mut bad.iter().map(|one| one["size"].as_u64().unwrap()))
     );
     for letter in letters {
-        // The schema says all but which URLs a page can have, and how large a message may be.
-        let closer = ["`url` is not one", "the limit is"].iter().any(|part| reason(letter).contains(part));
-        assert!(closer || letter["problems"] != json!([]), "given up although it is valid: {letter}");
-        assert_eq!(letter["properties"]["delivery_mode"], 2, "what is kept survives a restart of the server");
+        // The schema does not cover valid URLs and the maximum size.
+        let not_in_schema =
+            ["`url` is not one", "the limit is"].iter().any(|part| reason(letter).contains(part));
+        assert!(not_in_schema || letter["problems"] != json!([]), "a dead letter that is valid: {letter}");
+        assert_eq!(letter["properties"]["delivery_mode"], 2, "dead letters are persistent");
     }
     drop((gateway, indexer));
     database.drop();
 }
 
-/// Each reason is told once, and nothing else is.
-fn same_reasons(told: &[&str], bad: &[Value]) {
-    assert_eq!(told.len(), bad.len(), "{told:#?}");
-    let mut left = told.to_vec();
-    // The longest first: a short one may be part of several.
+/// Each expected reason matches exactly one of the reasons.
+fn assert_same_reasons(reasons: &[&str], bad: &[Value]) {
+    assert_eq!(reasons.len(), bad.len(), "{reasons:#?}");
+    let mut left = reasons.to_vec();
+    // The longest first, since a short one may be part of several.
     let mut expected: Vec<&str> = bad.iter().map(|one| one["reason"].as_str().unwrap()).collect();
     expected.sort_by_key(|reason| std::cmp::Reverse(reason.len()));
     for reason in expected {
-        let place = left.iter().position(|told| told.contains(reason));
-        left.remove(place.unwrap_or_else(|| panic!("no dead letter says `{reason}`: {left:#?}")));
+        let position = left.iter().position(|found| found.contains(reason));
+        left.remove(position.unwrap_or_else(|| panic!("no dead letter has `{reason}`: {left:#?}")));
     }
 }
 

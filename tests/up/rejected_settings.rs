@@ -1,56 +1,56 @@
-//! What is refused before anything is opened.
+//! Settings and flags that `up` and `config check` reject before any file is created.
 
 use crate::lab::Lab;
 
-fn refused(lab: &Lab, line: &[&str], settings: &[(&str, &str)], says: &[&str]) {
+fn rejected(lab: &Lab, line: &[&str], settings: &[(&str, &str)], expected: &[&str]) {
     let ran = lab.program(line).envs(settings.iter().copied()).output().unwrap();
-    let said = String::from_utf8(ran.stderr).unwrap();
-    assert_eq!(ran.status.code(), Some(2), "{line:?} {settings:?}: {said}");
-    assert!(says.iter().all(|part| said.contains(part)), "{line:?} {settings:?}: {said}");
-    assert!(!lab.data().exists(), "{line:?} {settings:?} left something behind");
+    let stderr = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{line:?} {settings:?}: {stderr}");
+    assert!(expected.iter().all(|part| stderr.contains(part)), "{line:?} {settings:?}: {stderr}");
+    assert!(!lab.data().exists(), "{line:?} {settings:?} created files");
 }
 
 #[test]
-fn a_part_that_would_need_shared_stores() {
+fn a_part_of_the_process_needs_shared_stores() {
     let lab = Lab::new("");
-    refused(
+    rejected(
         &lab,
         &["up", "--only", "gateway"],
         &[],
         &["worker:crawl and worker:index", "owned by one process"],
     );
-    refused(&lab, &["up", "--only", "worker:crawl,worker:index"], &[], &["leaves out gateway"]);
-    refused(&lab, &["up", "--only", "worker:paint"], &[], &["worker:paint", "worker:crawl"]);
+    rejected(&lab, &["up", "--only", "worker:crawl,worker:index"], &[], &["leaves out gateway"]);
+    rejected(&lab, &["up", "--only", "worker:paint"], &[], &["worker:paint", "worker:crawl"]);
 }
 
 #[test]
-fn the_network_without_a_token() {
+fn a_public_address_needs_a_token() {
     let lab = Lab::new("");
     let listen = ("CRAWLWAY_GATEWAY__LISTEN", "0.0.0.0:0");
-    let says = ["gateway.token", "gateway.allow_unauthenticated"];
-    refused(&lab, &["up"], &[listen], &says);
+    let expected = ["gateway.token", "gateway.allow_unauthenticated"];
+    rejected(&lab, &["up"], &[listen], &expected);
     let short = ("CRAWLWAY_GATEWAY__TOKEN", "hunter2");
-    refused(&lab, &["up"], &[listen, short], &["CRAWLWAY_GATEWAY__TOKEN", "at least 16 characters"]);
+    rejected(&lab, &["up"], &[listen, short], &["CRAWLWAY_GATEWAY__TOKEN", "at least 16 characters"]);
 }
 
 #[test]
-fn settings_that_cannot_be() {
+fn values_out_of_range() {
     let lab = Lab::new("");
-    for (name, value, says) in [
+    for (name, value, expected) in [
         ("CRAWLWAY_GATEWAY__LISTEN", "8081", "127.0.0.1:8081"),
         ("CRAWLWAY_METRICS__LISTEN", "9464", "an address with a port"),
         ("CRAWLWAY_GATEWAY__MAX_BODY", "1GiB", "1KiB to 64MiB"),
         ("CRAWLWAY_GATEWAY__REQUEST_TIMEOUT", "0s", "1s"),
     ] {
-        refused(&lab, &["up"], &[(name, value)], &[says]);
+        rejected(&lab, &["up"], &[(name, value)], &[expected]);
     }
 }
 
-/// Settings, the parts that run, and what is said of them.
-type Refusal = (&'static [(&'static str, &'static str)], &'static [&'static str], &'static str);
+/// Settings, flags, and a part of the error message.
+type Rejection = (&'static [(&'static str, &'static str)], &'static [&'static str], &'static str);
 
 #[test]
-fn config_check_finds_all_that_up_refuses() {
+fn config_check_reports_every_problem_that_stops_up() {
     const ONE: (&str, &str) = ("CRAWLWAY_ONLY_PROCESS", "true");
     const RABBITMQ: (&str, &str) = ("CRAWLWAY_BROKER__KIND", "rabbitmq");
     const SEEN: (&str, &str) = ("CRAWLWAY_SEEN__KIND", "redis");
@@ -58,10 +58,10 @@ fn config_check_finds_all_that_up_refuses() {
     const RECORDS: (&str, &str) = ("CRAWLWAY_RECORDS__KIND", "postgresql");
     const MONGODB: (&str, &str) = ("CRAWLWAY_INVENTORY__STORE", "mongodb");
     const AT: (&str, &str) = ("CRAWLWAY_BROKER__RABBITMQ__URL", "amqp://u:p@localhost");
-    let refusals: &[Refusal] = &[
+    let rejections: &[Rejection] = &[
         (&[("CRAWLWAY_GATEWAY__LISTEN", "0.0.0.0:0")], &[], "`gateway.listen` is 0.0.0.0:0"),
         (&[("CRAWLWAY_GATEWAY__LISTEN", "8081")], &[], "an address with a port"),
-        (&[("CRAWLWAY_GATEWAY__URL", "https://crawl.example.org")], &[], "where a gateway is"),
+        (&[("CRAWLWAY_GATEWAY__URL", "ftp://crawl.example.org")], &[], "the URL of a gateway"),
         (&[("CRAWLWAY_FETCH__ALLOW", "everywhere")], &[], "CRAWLWAY_FETCH__ALLOW"),
         (&[("CRAWLWAY_FETCH__USER_AGENT", "a\nb")], &[], "CRAWLWAY_FETCH__USER_AGENT"),
         (&[RABBITMQ], &[], "use shared ones for all of them"),
@@ -93,13 +93,13 @@ fn config_check_finds_all_that_up_refuses() {
         ),
     ];
     let lab = Lab::new("");
-    for (settings, parts, says) in refusals {
+    for (settings, parts, expected) in rejections {
         for command in [&["up"][..], &["config", "check"]] {
-            refused(&lab, &[command, parts].concat(), settings, &[says]);
+            rejected(&lab, &[command, parts].concat(), settings, &[expected]);
         }
     }
     let several = [MONGODB, SEEN, ONE];
-    refused(
+    rejected(
         &lab,
         &["config", "check"],
         &several,

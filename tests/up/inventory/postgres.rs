@@ -1,4 +1,4 @@
-//! Settings that put the broker and the records into servers, and databases of a test's own.
+//! Private PostgreSQL databases, and settings for RabbitMQ and PostgreSQL.
 
 use super::site::Site;
 use crate::lab::Lab;
@@ -6,7 +6,7 @@ use crawlway_testkit::servers::{self, RabbitMq};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;
 
-/// A database of a test's own, reached at this address instead of the server's if one is given.
+/// A private database of one test.
 pub(crate) struct Database {
     name: String,
 }
@@ -18,12 +18,12 @@ impl Database {
         Self { name }
     }
 
-    /// Its address, by way of another one than the server's own.
-    pub(crate) fn url(&self, by: Option<String>) -> String {
+    /// URL of the database, with the address of a proxy instead of the server if one is given.
+    pub(crate) fn url(&self, proxy: Option<String>) -> String {
         let server = servers::postgres();
         let (address, _) = server.rsplit_once('/').unwrap();
         let (user, own) = address.rsplit_once('@').unwrap();
-        format!("{user}@{}/{}", by.unwrap_or_else(|| own.to_owned()), self.name)
+        format!("{user}@{}/{}", proxy.unwrap_or_else(|| own.to_owned()), self.name)
     }
 
     pub(crate) fn drop(self, runtime: &Runtime) {
@@ -39,7 +39,7 @@ fn run(runtime: &Runtime, statement: String) {
     });
 }
 
-/// Where the server of the tests' PostgreSQL listens.
+/// Address of the PostgreSQL server of the tests.
 pub(crate) fn postgres_address() -> String {
     let server = servers::postgres();
     let (_, rest) = server.rsplit_once('@').unwrap();

@@ -1,7 +1,7 @@
-//! The same command on the data directory and through the gateway that serves it says the same and ends the same.
+//! Commands on a local data directory and through its gateway: same output, same exit code, same effect.
 
 use crate::lab::{Lab, Up};
-use crawlway_broker::{Broker, Outgoing, QueueName, Verdict};
+use crawlway_broker::{Broker, Outgoing, QueueAdmin, QueueName, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_demo_web::{Plan, Server, Web};
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::{path::Path, process::Output, time::Duration};
 use tokio::runtime::Runtime;
 
-/// A web, and a lab that may crawl it.
+/// A served web, and a test environment that may crawl it.
 fn site(runtime: &Runtime, plan: Plan) -> (Server, Lab) {
     let server = runtime.block_on(Web::builder(plan).serve()).unwrap();
     let lab = lab(&server);
@@ -26,7 +26,7 @@ fn lab(server: &Server) -> Lab {
 
 fn crawl<'a>(server: &'a Server, more: &[&'a str]) -> Vec<&'a str> {
     let mut line = vec!["crawl"];
-    line.extend(server.web().truth().start.iter().map(String::as_str));
+    line.extend(server.web().ground_truth().start.iter().map(String::as_str));
     for host in server.web().hosts() {
         line.extend(["--host", host]);
     }
@@ -43,7 +43,7 @@ fn json_of(ran: &Output) -> Value {
         .unwrap_or_else(|_| panic!("no JSON: {} {}", text(&ran.stdout), text(&ran.stderr)))
 }
 
-/// Two messages that wait and three dead letters, in a queue that is paused, so that they stay.
+/// Publishes two messages and three dead letters to `crawler_queue`, which is paused so that they stay there.
 fn fill(runtime: &Runtime, data: &Path) {
     let name = QueueName::new("crawler_queue").unwrap();
     runtime.block_on(async {
@@ -63,8 +63,8 @@ fn fill(runtime: &Runtime, data: &Path) {
     });
 }
 
-/// What was printed, without what the time alone changes.
-fn settled(printed: &str) -> Vec<String> {
+/// Printed words without ages and durations, which differ between two runs.
+fn without_durations(printed: &str) -> Vec<String> {
     let bare = |word: &str| word.trim_matches(['(', ')', ',', ':']).to_owned();
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|octet| octet.is_ascii_digit());
     let is_unit = |word: &str| ["ms", "s", "min", "h", "days"].contains(&word);
@@ -87,17 +87,17 @@ fn settled(printed: &str) -> Vec<String> {
     kept
 }
 
-/// What there is to compare: the code, what was printed, and what was said to be wrong without who says it.
-fn told(ran: &Output, gateway: Option<&Up>) -> (Option<i32>, Vec<String>, String) {
-    let mut said = text(&ran.stderr);
+/// Exit code, standard output without durations, and standard error without the gateway's address.
+fn normalized(ran: &Output, gateway: Option<&Up>) -> (Option<i32>, Vec<String>, String) {
+    let mut stderr = text(&ran.stderr);
     if let Some(up) = gateway {
-        let says = format!(" (from the gateway at http://{})", up.address);
-        assert!(said.is_empty() || said.contains(&says), "{said}");
-        said = said.replace(&says, "");
+        let origin = format!(" (from the gateway at http://{})", up.address);
+        assert!(stderr.is_empty() || stderr.contains(&origin), "{stderr}");
+        stderr = stderr.replace(&origin, "");
     }
-    // Where nothing runs, it says what works on what was put back.
+    // Printed only without a running worker.
     let hint = "no worker runs; `crawlway up`, or the same `crawlway crawl` command, processes them";
-    (ran.status.code(), settled(&text(&ran.stdout).replace(hint, "")), said)
+    (ran.status.code(), without_durations(&text(&ran.stdout).replace(hint, "")), stderr)
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -114,27 +114,27 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn what_is_looked_at_is_the_same_both_ways() {
+fn read_commands_have_the_same_output_locally_and_through_the_gateway() {
     let runtime = Runtime::new().unwrap();
     let (server, lab) = site(&runtime, Plan::crash_of(200));
     let crawled = lab.run(&crawl(&server, &["--json"]));
     assert_eq!(crawled.status.code(), Some(0), "{}", text(&crawled.stderr));
-    // Makes the queues of all flows.
+    // Declares the queues of all flows.
     let mut up = lab.up();
     up.signal(Signal::TERM);
-    assert_eq!(up.ended().code(), Some(0));
+    assert_eq!(up.wait_exit().code(), Some(0));
     fill(&runtime, &lab.data());
-    let truth = server.web().truth();
+    let truth = server.web().ground_truth();
     let (url, page) = truth.indexed.iter().find(|(_, page)| page.word.is_some()).unwrap();
     let word = page.word.clone().unwrap();
-    let word_of_all = page.title.split_whitespace().next().unwrap().to_owned();
+    let common_word = page.title.split_whitespace().next().unwrap().to_owned();
     let letters = json_of(&lab.run(&["dead", "list", "--json"]))["dead"].as_array().unwrap().clone();
     let ids = |queue: &str| -> Vec<String> {
         let of = letters.iter().filter(|letter| letter["queue"] == queue);
         of.map(|letter| letter["id"].as_str().unwrap().to_owned()).collect()
     };
-    let (dead, gone) = (ids("crawler_queue"), ids("frontier"));
-    assert!(dead.len() == 3 && gone.len() > 2, "{letters:#?}");
+    let (dead, dead_urls) = (ids("crawler_queue"), ids("frontier"));
+    assert!(dead.len() == 3 && dead_urls.len() > 2, "{letters:#?}");
     let crawl_name = json_of(&crawled)["crawl"].as_str().unwrap().to_owned();
     let mut lines: Vec<Vec<&str>> = vec![
         vec!["crawl", "list"],
@@ -155,22 +155,22 @@ fn what_is_looked_at_is_the_same_both_ways() {
         vec!["dead", "list"],
         vec!["dead", "list", "--limit", "5000"],
         vec!["dead", "list", "frontier", "--limit", "2"],
-        vec!["dead", "list", "frontier", "--limit", "1", "--after", &gone[0]],
+        vec!["dead", "list", "frontier", "--limit", "1", "--after", &dead_urls[0]],
         vec!["dead", "list", "frontier", "--after", "no such place"],
         vec!["dead", "list", "crawler_queue", "--reason", "2 bytes", "--since", "1h"],
         vec!["dead", "list", "crawler_queue", "--until", "2020-01-01T10:30:00+01:00"],
         vec!["dead", "list", "none"],
-        vec!["dead", "show", "frontier", &gone[0]],
+        vec!["dead", "show", "frontier", &dead_urls[0]],
         vec!["dead", "show", "crawler_queue", "a/b?c=d&e f"],
         vec!["dead", "replay", "crawler_queue", "d99"],
         vec!["dead", "replay", "crawler_queue", "--reason", "nothing like it"],
         vec!["dead", "drop", "crawler_queue", "d99", "--yes"],
         vec!["trail", url],
-        vec!["trail", &gone[0]],
+        vec!["trail", &dead_urls[0]],
         vec!["trail", "http://nowhere.test/a b?c=d#e"],
         vec!["trail", "http://"],
         vec!["search", &word],
-        vec!["search", &word_of_all, "--limit", "3", "--offset", "2", "--all"],
+        vec!["search", &common_word, "--limit", "3", "--offset", "2", "--all"],
         vec!["search", "\"no", "end"],
         vec!["search", "nothinglikethis&limit=1"],
         vec!["search", &word, "--limit", "100000"],
@@ -178,29 +178,29 @@ fn what_is_looked_at_is_the_same_both_ways() {
     lines.extend(dead.iter().map(|id| vec!["dead", "show", "crawler_queue", id.as_str()]));
     let lines: Vec<Vec<&str>> =
         lines.iter().flat_map(|line| [line.clone(), [line.as_slice(), &["--json"]].concat()]).collect();
-    let here: Vec<_> = lines.iter().map(|line| told(&lab.run(line), None)).collect();
-    let codes: Vec<i32> = here.iter().filter_map(|(code, ..)| *code).collect();
-    assert!([0, 1, 2].iter().all(|code| codes.contains(code)), "of each kind of end there is one");
+    let local: Vec<_> = lines.iter().map(|line| normalized(&lab.run(line), None)).collect();
+    let codes: Vec<i32> = local.iter().filter_map(|(code, ..)| *code).collect();
+    assert!([0, 1, 2].iter().all(|code| codes.contains(code)), "the list covers the exit codes 0, 1 and 2");
     let up = lab.up();
-    for (line, here) in lines.iter().zip(here) {
-        let there = told(&lab.run(line), Some(&up));
-        assert_eq!(there, here, "{line:?}: through the gateway, and on the data directory");
+    for (line, local) in lines.iter().zip(local) {
+        let remote = normalized(&lab.run(line), Some(&up));
+        assert_eq!(remote, local, "{line:?}: through the gateway, and on the data directory");
     }
 }
 
 #[test]
-fn what_is_changed_is_changed_the_same_both_ways() {
+fn write_commands_have_the_same_effect_locally_and_through_the_gateway() {
     let runtime = Runtime::new().unwrap();
-    let (here, there) = (Lab::new(""), Lab::new(""));
-    // Makes the stores.
-    let mut up = here.up();
+    let (local, remote) = (Lab::new(""), Lab::new(""));
+    // Creates the stores.
+    let mut up = local.up();
     up.signal(Signal::TERM);
-    assert_eq!(up.ended().code(), Some(0));
-    fill(&runtime, &here.data());
-    copy(&here.data(), &there.data());
-    let letters = json_of(&here.run(&["dead", "list", "--json"]))["dead"].as_array().unwrap().clone();
+    assert_eq!(up.wait_exit().code(), Some(0));
+    fill(&runtime, &local.data());
+    copy(&local.data(), &remote.data());
+    let letters = json_of(&local.run(&["dead", "list", "--json"]))["dead"].as_array().unwrap().clone();
     let id = |at: usize| letters[at]["id"].as_str().unwrap().to_owned();
-    let up = there.up();
+    let up = remote.up();
     let (first, second) = (id(0), id(1));
     for line in [
         &["queues", "pause", "crawler_queue"][..],
@@ -222,46 +222,46 @@ fn what_is_changed_is_changed_the_same_both_ways() {
         &["queues", "resume", "crawler_queue", "--json"],
         &["queues", "show", "crawler_queue"],
     ] {
-        let (one, other) = (here.run(line), there.run(line));
-        // Refused before anybody is asked.
-        let asked = (one.status.code() != Some(2)).then_some(&up);
-        assert_eq!(told(&other, asked), told(&one, None), "{line:?}");
+        let (by_local, by_remote) = (local.run(line), remote.run(line));
+        // A usage error is reported before any request to the gateway.
+        let gateway = (by_local.status.code() != Some(2)).then_some(&up);
+        assert_eq!(normalized(&by_remote, gateway), normalized(&by_local, None), "{line:?}");
     }
 }
 
 #[test]
-fn a_crawl_is_the_same_both_ways_and_can_be_searched_when_it_ends() {
+fn a_crawl_gives_the_same_report_and_index_locally_and_through_the_gateway() {
     let runtime = Runtime::new().unwrap();
-    let (server, here) = site(&runtime, Plan::bench(60));
-    let there = lab(&server);
-    let up = there.up();
+    let (server, local) = site(&runtime, Plan::bench(60));
+    let remote = lab(&server);
+    let up = remote.up();
     let crawled = |lab: &Lab, more: &[&str]| {
         let ran = lab.run(&crawl(&server, &[&["--json"], more].concat()));
         assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(0), String::new()), "{}", text(&ran.stdout));
-        let mut told = json_of(&ran);
-        assert!(told["seconds"].take().as_f64().is_some());
-        told
+        let mut report = json_of(&ran);
+        assert!(report["seconds"].take().as_f64().is_some());
+        report
     };
-    let (one, other) = (crawled(&here, &[]), crawled(&there, &[]));
-    assert_eq!(one, other);
-    assert!(one["indexed"].as_u64() > Some(10) && one["new"] == true, "{one}");
+    let (by_local, by_remote) = (crawled(&local, &[]), crawled(&remote, &[]));
+    assert_eq!(by_local, by_remote);
+    assert!(by_local["indexed"].as_u64() > Some(10) && by_local["new"] == true, "{by_local}");
     let search = |lab: &Lab| {
         json_of(&lab.run(&["search", "host:127.0.0.1 OR page", "--json", "--all"]))["total"].clone()
     };
-    assert_eq!(search(&there), search(&here));
+    assert_eq!(search(&remote), search(&local));
     let depth = up.get("/api/queues/crawler_queue").1;
     assert_eq!((&depth["ready"], &depth["in_flight"]), (&json!(0), &json!(0)), "{depth}");
 
-    // Again there is nothing to do, and as text it says so in the same words.
-    assert_eq!(crawled(&here, &[]), crawled(&there, &[]));
-    let texts = [&here, &there].map(|lab| {
+    // The second run has nothing to do; its text output is the same, too.
+    assert_eq!(crawled(&local, &[]), crawled(&remote, &[]));
+    let texts = [&local, &remote].map(|lab| {
         let ran = lab.run(&crawl(&server, &["--pages", "3", "--depth", "2", "--recrawl-after", "90min"]));
         assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
         text(&ran.stdout).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     });
     assert_eq!(texts[0], texts[1]);
 
-    for (more, says) in [
+    for (more, expected) in [
         (&["--allow", "10.0.0.0/8"][..], "`fetch.allow`"),
         (&["--no-robots"], "stop the gateway first"),
         (&["--per-host-concurrency", "4"], "`fetch.per_host_concurrency`"),
@@ -270,15 +270,15 @@ fn a_crawl_is_the_same_both_ways_and_can_be_searched_when_it_ends() {
         (&["--host", "http://nowhere/"], "is no host"),
         (&["--exclude", "*"], "out of the crawl's own scope"),
     ] {
-        let ran = there.run(&crawl(&server, more));
-        let said = text(&ran.stderr);
-        assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0), "{more:?}: {said}");
-        assert!(said.contains(says) && said.contains(&up.address), "{more:?}: {said}");
+        let ran = remote.run(&crawl(&server, more));
+        let stderr = text(&ran.stderr);
+        assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0), "{more:?}: {stderr}");
+        assert!(stderr.contains(expected) && stderr.contains(&up.address), "{more:?}: {stderr}");
     }
 }
 
 #[test]
-fn who_stops_watching_a_crawl_does_not_stop_the_crawl() {
+fn ending_the_crawl_command_leaves_the_crawl_running_in_the_gateway() {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Web::builder(Plan::bench(40)).serve()).unwrap();
     let port = server.web().port();
@@ -287,28 +287,28 @@ fn who_stops_watching_a_crawl_does_not_stop_the_crawl() {
     for (before, json, signal) in [(0, false, Signal::INT), (1, true, Signal::TERM)] {
         let mut line = crawl(&server, &["--name", if json { "second" } else { "first" }]);
         line.extend(json.then_some("--json"));
-        let mut watching = lab.program(&line);
-        let watching = watching
+        let mut command = lab.program(&line);
+        let command = command
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // Who has asked for it can be stopped.
-        up.wait("/api/crawls", |told| told["crawls"].as_array().unwrap().len() > before);
-        let pid = rustix::process::Pid::from_raw(watching.id().try_into().unwrap()).unwrap();
+        // The crawl exists before the command gets its signal.
+        up.wait("/api/crawls", |list| list["crawls"].as_array().unwrap().len() > before);
+        let pid = rustix::process::Pid::from_raw(command.id().try_into().unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
-        let ended = watching.wait_with_output().unwrap();
-        let (printed, said) = (text(&ended.stdout), text(&ended.stderr));
-        assert_eq!(ended.status.code(), Some(3), "{printed} {said}");
+        let output = command.wait_with_output().unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(3), "{stdout} {stderr}");
         let id = up.get("/api/crawls").1["crawls"][0]["name"].as_str().unwrap().to_owned();
         let pause = format!("crawlway crawl pause {id}");
-        assert!(if json { said.contains(&pause) } else { printed.contains(&pause) }, "{printed} {said}");
+        assert!(if json { stderr.contains(&pause) } else { stdout.contains(&pause) }, "{stdout} {stderr}");
         assert_eq!(up.get(&format!("/api/crawls/{id}")).1["state"], "running");
     }
 }
 
 #[test]
-fn a_gateway_elsewhere_is_asked_with_its_token() {
+fn a_remote_gateway_requires_its_token() {
     let token = "a token of 16 bytes".replace(' ', "-");
     let lab = Lab::new(&format!("[gateway]\ntoken = \"{token}\""));
     let up = lab.up();
@@ -326,52 +326,51 @@ fn a_gateway_elsewhere_is_asked_with_its_token() {
     }
     let named = run(&["queues", "show", "crawler_queue"], &[with, ("CRAWLWAY_GATEWAY__URL", &url)]);
     assert_eq!(named.status.code(), Some(0), "{}", text(&named.stderr));
-    // Its own directory finds gateway and token by itself.
+    // In the working directory of the gateway, its address and token need no flags.
     assert_eq!(lab.run(&["queues"]).status.code(), Some(0));
-    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0, "nothing was made elsewhere");
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0, "no file is created");
 
     let wrong = ("CRAWLWAY_GATEWAY__TOKEN", "another-token-of-16-bytes");
-    for (gateway, variables, code, says) in [
+    for (gateway, variables, code, expected) in [
         (url.as_str(), &[][..], 2, "send the token in `gateway.token`"),
         (&url, &[wrong], 2, "the token is not the one in `gateway.token`"),
         ("http://127.0.0.1:1", &[with], 1, "cannot reach the gateway at http://127.0.0.1:1"),
-        ("https://127.0.0.1:1", &[with], 2, "over plain HTTP"),
         ("127.0.0.1:8081", &[with], 2, "http://127.0.0.1:8081"),
         ("http://a:b@127.0.0.1:1", &[with], 2, "--gateway"),
     ] {
         let ran = run(&["queues", "--gateway", gateway], variables);
-        let said = text(&ran.stderr);
-        assert_eq!((ran.status.code(), ran.stdout.len()), (Some(code), 0), "{gateway}: {said}");
-        assert!(said.contains(says) && !said.contains(&token), "{gateway}: {said}");
+        let stderr = text(&ran.stderr);
+        assert_eq!((ran.status.code(), ran.stdout.len()), (Some(code), 0), "{gateway}: {stderr}");
+        assert!(stderr.contains(expected) && !stderr.contains(&token), "{gateway}: {stderr}");
     }
 }
 
 #[test]
-fn what_answers_but_is_no_gateway_is_told_as_such() {
+fn a_server_that_is_no_gateway_is_reported_as_such() {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Web::builder(Plan::bench(40)).serve()).unwrap();
-    let url = server.web().truth().start[0].clone();
+    let url = server.web().ground_truth().start[0].clone();
     let ran = Lab::new("").run(&["queues", "--gateway", &url, "--json"]);
-    let said = text(&ran.stderr);
-    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0), "{said}");
-    let told: Value = serde_json::from_str(&said).unwrap();
-    assert!(told["error"].as_str().unwrap().contains("unlike a gateway"), "{told}");
+    let stderr = text(&ran.stderr);
+    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0), "{stderr}");
+    let error: Value = serde_json::from_str(&stderr).unwrap();
+    assert!(error["error"].as_str().unwrap().contains("unlike a gateway"), "{error}");
 }
 
 #[test]
-fn what_needs_the_data_directory_for_itself_says_so() {
+fn commands_that_need_exclusive_access_name_the_running_gateway() {
     let lab = Lab::new("");
     let up = lab.up();
     for line in [&["up"][..], &["replay", "index"]] {
         let ran = lab.run(line);
-        let said = text(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(1), "{line:?}: {said}");
-        assert!(said.contains(&format!("the gateway at http://{}", up.address)), "{line:?}: {said}");
+        let stderr = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{line:?}: {stderr}");
+        assert!(stderr.contains(&format!("the gateway at http://{}", up.address)), "{line:?}: {stderr}");
     }
 }
 
 #[test]
-fn a_file_in_the_working_directory_does_not_say_where_a_token_of_the_environment_goes() {
+fn a_token_from_the_environment_is_not_sent_to_a_url_from_the_working_directory() {
     let token = "a-token-of-16-bytes";
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -385,46 +384,46 @@ fn a_file_in_the_working_directory_does_not_say_where_a_token_of_the_environment
     let variable = ("CRAWLWAY_GATEWAY__TOKEN", token);
     for line in [&["queues"][..], &["health"], &["search", "word"], &["url", "list"]] {
         let ran = with(line, &[variable]);
-        let said = text(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(2), "{line:?}: {said}");
+        let stderr = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{line:?}: {stderr}");
         for word in ["crawlway.toml:2", &url, "CRAWLWAY_GATEWAY__TOKEN", "--gateway", "CRAWLWAY_GATEWAY__URL"]
         {
-            assert!(said.contains(word), "{word}: {said}");
+            assert!(stderr.contains(word), "{word}: {stderr}");
         }
-        assert!(!said.contains(token), "{said}");
+        assert!(!stderr.contains(token), "{stderr}");
     }
-    assert!(listener.accept().is_err(), "nobody was asked");
+    assert!(listener.accept().is_err(), "no request is sent");
 
-    // It goes where it was meant to go.
-    let token_beside = Lab::new(&format!("[gateway]\nurl = \"{url}\"\ntoken = \"{token}\""));
+    // URL and token come from equally trusted sources.
+    let token_in_same_file = Lab::new(&format!("[gateway]\nurl = \"{url}\"\ntoken = \"{token}\""));
     let programs = [
         ("--gateway", lab.program(&["queues", "--gateway", &url])),
-        ("the variable", lab.program(&["queues"])),
+        ("variable", lab.program(&["queues"])),
         ("--config", lab.program(&["queues", "--config", "crawlway.toml"])),
-        ("beside it", token_beside.program(&["queues"])),
+        ("same file", token_in_same_file.program(&["queues"])),
     ];
-    for (how, mut program) in programs {
-        if how != "beside it" {
+    for (source, mut program) in programs {
+        if source != "same file" {
             program.env(variable.0, variable.1);
         }
-        if how == "the variable" {
+        if source == "variable" {
             program.env("CRAWLWAY_GATEWAY__URL", &url);
         }
-        let mut asking =
+        let mut command =
             program.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
         let began = std::time::Instant::now();
         let (mut stream, _) = loop {
             match listener.accept() {
                 Ok(accepted) => break accepted,
-                Err(error) => assert!(began.elapsed().as_secs() < 60, "{how}: {error}"),
+                Err(error) => assert!(began.elapsed().as_secs() < 60, "{source}: {error}"),
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
         };
         stream.set_nonblocking(false).unwrap();
         let mut head = vec![0; 4096];
         let read = std::io::Read::read(&mut stream, &mut head).unwrap();
-        assert!(text(&head[..read]).contains(&format!("Bearer {token}")), "{how}");
+        assert!(text(&head[..read]).contains(&format!("Bearer {token}")), "{source}");
         drop(stream);
-        asking.wait().unwrap();
+        command.wait().unwrap();
     }
 }

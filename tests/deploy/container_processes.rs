@@ -1,8 +1,7 @@
-//! The containers of the flow `inventory` as processes on this machine: their command lines, settings, variables and health checks,
-//! on real servers.
+//! Containers of the flow `inventory` as local processes on real servers: command lines, settings, variables and health checks.
 
-use crate::compose::{INVENTORY, Variables, environment, ours, path_of, texts};
-use crawlway_testkit::{http, private_mongodb::PrivateMongo, virtual_host::VirtualHost};
+use crate::compose::{INVENTORY, Variables, app_services, environment, path_of, texts};
+use crawlway_testkit::{http, private_mongodb::PrivateMongoDb, virtual_host::VirtualHost};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -15,10 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nothing here takes this long.
-const LIMIT: Duration = Duration::from_secs(120);
+/// Upper bound for every wait.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A page on loopback. Answers its port.
+/// Serves a page on loopback. Returns the port.
 fn page() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -42,7 +41,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A container's program, or its health check, with what compose gives it and what is otherwise on this machine.
+/// Command or health check of a container with its environment, and a local data directory.
 fn program(line: &[&str], variables: &Variables, data: &Path) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_crawlway"));
     program.args(line).arg("--config").arg(path_of(&format!("deploy/{}", INVENTORY.settings)));
@@ -50,7 +49,7 @@ fn program(line: &[&str], variables: &Variables, data: &Path) -> Command {
     program
 }
 
-/// A process that is killed if the test ends before it does.
+/// Process that is killed when it is dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -61,9 +60,9 @@ impl Drop for Process {
 }
 
 #[test]
-fn the_api_and_the_worker_become_healthy_and_finish_what_is_posted() {
+fn gateway_and_worker_become_healthy_and_finish_posted_urls() {
     let (host, mongo, home) =
-        (VirtualHost::new("deployed"), PrivateMongo::start(), tempfile::tempdir().unwrap());
+        (VirtualHost::new("deployed"), PrivateMongoDb::start(), tempfile::tempdir().unwrap());
     let (site, api) = (page(), format!("127.0.0.1:{}", free_port()));
     let here = [
         ("CRAWLWAY_BROKER__RABBITMQ__HOST", host.server.host.clone()),
@@ -80,7 +79,7 @@ fn the_api_and_the_worker_become_healthy_and_finish_what_is_posted() {
     let mut processes = BTreeMap::new();
     let mut token = None;
     let mut checks = Vec::new();
-    for (name, service) in ours(&compose) {
+    for (name, service) in app_services(&compose) {
         let mut variables = environment(service);
         variables.remove("CRAWLWAY_CONFIG");
         variables.extend(here.clone().map(|(name, value)| (name.to_owned(), value)));
@@ -106,35 +105,35 @@ fn the_api_and_the_worker_become_healthy_and_finish_what_is_posted() {
     for (check, variables, data) in &checks {
         let check: Vec<&str> = check.iter().map(String::as_str).collect();
         while !program(&check, variables, data).output().unwrap().status.success() {
-            assert!(begun.elapsed() < LIMIT, "{check:?} does not become healthy");
+            assert!(begun.elapsed() < TIMEOUT, "{check:?} does not become healthy");
             thread::sleep(Duration::from_millis(100));
         }
     }
     let authorisation = format!("authorization: Bearer {}", token.unwrap());
-    let ask = |method: &str, path: &str, body: &str| -> (u16, Value) {
-        let (status, body) = http::ask(&api, method, path, &[&authorisation], body).unwrap();
+    let request = |method: &str, path: &str, body: &str| -> (u16, Value) {
+        let (status, body) = http::request(&api, method, path, &[&authorisation], body).unwrap();
         (status, serde_json::from_str(&body).unwrap_or_default())
     };
     let body = json!({ "url": format!("http://127.0.0.1:{site}/") }).to_string();
-    assert_eq!(http::ask(&api, "POST", "/api/urls", &[], &body).unwrap().0, 401, "without the token");
-    let (status, accepted) = ask("POST", "/api/urls", &body);
+    assert_eq!(http::request(&api, "POST", "/api/urls", &[], &body).unwrap().0, 401, "without the token");
+    let (status, accepted) = request("POST", "/api/urls", &body);
     assert_eq!(status, 202, "{accepted}");
     let location = accepted["location"].as_str().unwrap();
     let record = loop {
-        let (_, record) = ask("GET", location, "");
+        let (_, record) = request("GET", location, "");
         if record["status"] == "COMPLETED" {
             break record;
         }
-        assert!(begun.elapsed() < LIMIT, "it stays {record}");
+        assert!(begun.elapsed() < TIMEOUT, "the record stays {record}");
         thread::sleep(Duration::from_millis(50));
     };
     assert_eq!(record["metadata"]["page_source"], "<title>a page</title>");
     for (name, mut process) in processes {
         let pid = Pid::from_raw(process.0.id().try_into().unwrap()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
-        assert!(process.0.wait().unwrap().success(), "{name} ends well when it is asked to");
+        assert!(process.0.wait().unwrap().success(), "{name} must exit with code 0 on SIGTERM");
     }
-    // Nobody listens any more, and the checks say so.
+    // Health checks of stopped processes fail.
     for (check, variables, data) in &checks {
         let check: Vec<&str> = check.iter().map(String::as_str).collect();
         assert_eq!(program(&check, variables, data).output().unwrap().status.code(), Some(1), "{check:?}");

@@ -1,6 +1,6 @@
-//! What a crawl tells meanwhile: the request log, and lines of progress where there is no terminal.
+//! Request log of a crawl, and progress lines without a terminal.
 
-use crate::site::{Answer, Site, ended, finish, json, terminate, until};
+use crate::site::{Response, Site, finish, json, output_of, terminate, wait_until};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
@@ -8,28 +8,28 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Two pages that are there, one that is not, and one that is broken.
+/// Two pages, a 404 and a 500.
 fn site() -> Site {
     let site = Site::new();
     site.page("/", "", "front start", &["/a", "/gone", "/broken"]);
     site.page("/a", "", "another page", &[]);
-    site.put("/broken", Answer::status(500));
+    site.put("/broken", Response::status(500));
     site
 }
 
 #[test]
-fn at_info_there_is_a_line_for_every_request_and_every_outcome_of_a_stage() {
+fn the_log_at_info_has_a_line_for_every_request_and_every_stage_outcome() {
     let site = site();
     let mut crawl = site.crawl(&["--verbose"]);
     crawl.env("CRAWLWAY_LOG__FORMAT", "json");
-    let ran = ended(crawl);
+    let ran = output_of(crawl);
     json(&ran, 0);
     let log = String::from_utf8(ran.stderr).unwrap();
     let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let of = |target: &str| -> Vec<&Value> { lines.iter().filter(|line| line["target"] == target).collect() };
 
     let requests = of("crawlway::request");
-    assert_eq!(requests.len(), site.all_visits(), "a line for each, robots.txt included: {log}");
+    assert_eq!(requests.len(), site.all_requests(), "one line per request, robots.txt included: {log}");
     let statuses = |path: &str| -> Vec<u64> {
         let lines = requests.iter().filter(|line| line["fields"]["url"] == site.url(path).as_str());
         lines.map(|line| line["fields"]["status"].as_u64().unwrap()).collect()
@@ -63,7 +63,7 @@ fn at_info_there_is_a_line_for_every_request_and_every_outcome_of_a_stage() {
     );
     assert_eq!(fields["about"], site.url("/broken").as_str(), "{dead}");
 
-    let quiet = ended(site.crawl(&["--quiet"]));
+    let quiet = output_of(site.crawl(&["--quiet"]));
     assert!(
         quiet.stderr.is_empty(),
         "nothing is logged by default: {}",
@@ -72,13 +72,13 @@ fn at_info_there_is_a_line_for_every_request_and_every_outcome_of_a_stage() {
 }
 
 #[test]
-fn a_request_that_fails_has_a_line_with_its_code() {
+fn a_failed_request_is_logged_with_its_error_code() {
     let site = Site::new();
-    // Nothing listens at the third host's next port but one.
-    let nowhere = format!("http://127.0.0.9:{}/", site.port);
-    let mut crawl = site.crawl(&["-v", "--no-robots", &nowhere]);
+    // No server listens at this address.
+    let closed = format!("http://127.0.0.9:{}/", site.port);
+    let mut crawl = site.crawl(&["-v", "--no-robots", &closed]);
     crawl.env("CRAWLWAY_LOG__FORMAT", "json");
-    let log = String::from_utf8(ended(crawl).stderr).unwrap();
+    let log = String::from_utf8(output_of(crawl).stderr).unwrap();
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let requests: Vec<Value> = lines.filter(|line| line["target"] == "crawlway::request").collect();
     assert!(!requests.is_empty(), "{log}");
@@ -89,10 +89,10 @@ fn a_request_that_fails_has_a_line_with_its_code() {
 }
 
 #[test]
-fn where_there_is_no_terminal_lines_say_how_far_it_is_and_what_it_waits_for() {
+fn progress_lines_without_a_terminal_name_the_host_in_backoff() {
     for is_json in [true, false] {
         let site = site();
-        site.put("/a", Answer::status(429).with("retry-after", "60"));
+        site.put("/a", Response::status(429).with("retry-after", "60"));
         let mut crawl = if is_json {
             site.crawl(&[])
         } else {
@@ -100,22 +100,22 @@ fn where_there_is_no_terminal_lines_say_how_far_it_is_and_what_it_waits_for() {
         };
         crawl.env("CRAWLWAY_RATE_LIMIT__MAX_BACKOFF_DELAY", "60s");
         let mut child = crawl.stderr(Stdio::piped()).spawn().unwrap();
-        let said = Arc::new(Mutex::new(Vec::<String>::new()));
-        let (stderr, heard) = (child.stderr.take().unwrap(), said.clone());
+        let printed = Arc::new(Mutex::new(Vec::<String>::new()));
+        let (stderr, written) = (child.stderr.take().unwrap(), printed.clone());
         let reader = std::thread::spawn(move || {
             BufReader::new(stderr)
                 .lines()
                 .map_while(Result::ok)
-                .for_each(|line| heard.lock().unwrap().push(line));
+                .for_each(|line| written.lock().unwrap().push(line));
         });
-        let wait = format!("127.0.0.2:{} in back-off until ", site.port);
-        let waits = |line: &String| line.contains(&wait) && line.contains(" UTC");
-        until("a line says what it waits for", || said.lock().unwrap().iter().any(&waits));
+        let backoff = format!("127.0.0.2:{} in back-off until ", site.port);
+        let has_backoff = |line: &String| line.contains(&backoff) && line.contains(" UTC");
+        wait_until("a line names the host in back-off", || printed.lock().unwrap().iter().any(&has_backoff));
         terminate(&child);
         finish(child);
         reader.join().unwrap();
-        let said = said.lock().unwrap();
-        let line = said.iter().find(|line| waits(line)).unwrap();
+        let printed = printed.lock().unwrap();
+        let line = printed.iter().find(|line| has_backoff(line)).unwrap();
         if is_json {
             let progress = &serde_json::from_str::<Value>(line).unwrap()["progress"];
             assert!(progress["waiting"].as_u64() > Some(0) && progress["in_flight"] == 0, "{progress}");

@@ -1,40 +1,41 @@
-//! Programs of strangers, in Python, written from the contract alone (`tests/foreign`): one asks for URLs on the queue, another reads
-//! the records.
+//! Third-party clients in Python, written from the contract alone (`tests/foreign`): one publishes URLs to the queue, another
+//! reads the records in MongoDB.
 
-use super::{ground::Ground, site::Site};
+use super::{deployment::Deployment, site::Site};
 use crawlway_store::inventory::RecordId;
-use crawlway_testkit::stranger::Stranger;
+use crawlway_testkit::foreign_client::ForeignClient;
 use serde_json::{Value, json};
 
 #[test]
-fn what_a_stranger_asks_for_is_fetched_and_read_by_another_from_mongodb() {
+fn a_url_published_by_one_client_is_fetched_and_its_record_is_read_by_another() {
     let site = Site::serve();
-    let mut ground = Ground::apart(&site, "", "strangers");
+    let mut deployment = Deployment::two_processes(&site, "", "third-party");
     let paths = ["/ok/theirs", "/broken/theirs", "/image"];
-    let asked = paths.map(|path| format!("their-{}={}", &path[1..3], site.url(path)));
-    let words: Vec<&str> = asked.iter().map(String::as_str).collect();
-    let host = &ground.servers().host;
-    let ask = || Stranger::at(&host.server, &host.name, "ask_for.py", &words).finish();
-    // It declares the queue before anything of ours has seen it, and asks again when we have.
-    assert_eq!(ask().len(), 3);
-    let running = ground.start();
+    let requests = paths.map(|path| format!("their-{}={}", &path[1..3], site.url(path)));
+    let arguments: Vec<&str> = requests.iter().map(String::as_str).collect();
+    let host = &deployment.servers().host;
+    // The client declares the queue before Crawlway does, and once more afterwards.
+    let published = ForeignClient::at(&host.server, &host.name, "request_urls.py", &arguments).finish();
+    assert_eq!(published.len(), 3);
+    let running = deployment.start();
     let finished = |path: &str| {
         let location = format!("/api/urls/{}", RecordId::of_url(&site.url(path)));
-        running.api.finished(&location)
+        running.api.wait_finished(&location)
     };
     for path in paths {
         finished(path);
     }
     assert_eq!(finished("/ok/theirs")["additional_details"]["crawlway"]["message_id"], "their-ok");
-    let asked_before = site.asked("/ok/theirs");
-    let host = &ground.servers().host;
-    let again = Stranger::at(&host.server, &host.name, "ask_for.py", &["other=https://a.invalid/"]).finish();
+    let requests_before = site.requests("/ok/theirs");
+    let host = &deployment.servers().host;
+    let again = ForeignClient::at(&host.server, &host.name, "request_urls.py", &["other=https://a.invalid/"])
+        .finish();
     assert_eq!(again[0]["message_id"], "other");
-    assert_eq!(site.asked("/ok/theirs"), asked_before);
+    assert_eq!(site.requests("/ok/theirs"), requests_before);
 
-    let mongo = ground.servers().mongo.url();
-    let told = Stranger::start("records.py", &[&mongo, "crawlway", "urls"]).finish();
-    let (indexes, records) = told.split_first().unwrap();
+    let mongo = deployment.servers().mongo.url();
+    let lines = ForeignClient::start("records.py", &[&mongo, "crawlway", "urls"]).finish();
+    let (indexes, records) = lines.split_first().unwrap();
     let has_index = |of: &[&str]| indexes["indexes"].as_array().unwrap().contains(&json!(of));
     assert!(has_index(&["url"]), "{indexes}");
     let by_time = indexes["indexes"].as_array().unwrap().iter().any(|index| index[0] == "created_at");
@@ -43,7 +44,7 @@ fn what_a_stranger_asks_for_is_fetched_and_read_by_another_from_mongodb() {
         records
             .iter()
             .find(|record| record["url"] == site.url(path))
-            .unwrap_or_else(|| panic!("{path}: {told:?}"))
+            .unwrap_or_else(|| panic!("{path}: {lines:?}"))
     };
     let page = of("/ok/theirs");
     assert_eq!(page["_id"], json!({ "object_id": RecordId::of_url(&site.url("/ok/theirs")).to_string() }));

@@ -1,15 +1,15 @@
-//! Older after newer: of two versions of a page the one that was crawled later is found, in whatever order they are delivered.
+//! Versions of a page: the index keeps the one that was crawled last, in any order of delivery.
 
 use crate::{
-    fleet::{Gateway, Process, Servers, wait_until},
     lab::Lab,
     postgres::Database,
+    processes::{Gateway, Process, Servers, wait_until},
 };
 use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_demo_web::Plan;
 use crawlway_store::PageIndex;
-use crawlway_testkit::{stranger::Stranger, virtual_host::VirtualHost};
+use crawlway_testkit::{foreign_client::ForeignClient, virtual_host::VirtualHost};
 use serde_json::json;
 use std::{process::Stdio, time::Duration};
 
@@ -19,7 +19,7 @@ fn url(number: usize) -> String {
     format!("https://versions.test/{number:04}")
 }
 
-/// Puts a version of all pages into the embedded queue.
+/// Publishes a version of all pages to the embedded queue.
 fn publish(lab: &Lab, version: u32) {
     let queue = QueueName::new("crawler_queue").unwrap();
     lab.runtime.block_on(async {
@@ -45,7 +45,7 @@ fn not_the_second(pages: &[crawlway_store::IndexedPage]) -> Vec<&str> {
 }
 
 #[test]
-fn older_after_newer_the_embedded_index_keeps_the_newer_page_however_often_it_is_killed() {
+fn the_embedded_index_keeps_the_newest_version_despite_kills() {
     let lab = Lab::new(Plan::tiny(1), Duration::from_millis(2));
     publish(&lab, 1);
     publish(&lab, 2);
@@ -57,18 +57,18 @@ fn older_after_newer_the_embedded_index_keeps_the_newer_page_however_often_it_is
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    // As if every message of the first version had been in flight all the while.
+    // The first version once more, as after a late redelivery.
     publish(&lab, 1);
-    lab.crawl_to_the_end();
+    lab.crawl_to_end();
     let index = lab.index();
     let pages = lab.runtime.block_on(index.scan(None, 10 * URLS)).unwrap();
     assert!(pages.len() >= URLS, "{} pages", pages.len());
     let wrong = not_the_second(&pages);
-    assert!(wrong.is_empty(), "{} of {URLS} pages went back to the first version: {wrong:?}", wrong.len());
+    assert!(wrong.is_empty(), "{} of {URLS} pages have the first version: {wrong:?}", wrong.len());
 }
 
 #[test]
-fn older_after_newer_the_index_on_postgresql_keeps_the_newer_page_however_often_indexers_are_killed() {
+fn the_postgresql_index_keeps_the_newest_version_despite_kills() {
     let mut lab = Lab::new(Plan::tiny(1), Duration::from_millis(2));
     let (database, host) = (Database::new("versions"), VirtualHost::new("versions"));
     Servers::on(&host, &database).share(&mut lab);
@@ -78,19 +78,19 @@ fn older_after_newer_the_index_on_postgresql_keeps_the_newer_page_however_often_
         let mut arguments = vec![URLS.to_string()];
         arguments.extend(versions.iter().map(|version| (*version).to_owned()));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Stranger::at(&host.server, &host.name, "versions.py", &arguments).finish();
+        ForeignClient::at(&host.server, &host.name, "versions.py", &arguments).finish();
     };
     publish(&["1", "2"]);
     for round in 0..3 {
-        let (indexer, _) = Process::at_work(&lab, "worker:index");
+        let (indexer, _) = Process::start_and_wait(&lab, "worker:index");
         std::thread::sleep(Duration::from_millis(100 + 100 * round));
-        // Killed, with pages of both versions in its hands.
+        // Killed with unsettled messages of both versions.
         drop(indexer);
     }
     publish(&["1"]);
-    let _indexer = Process::at_work(&lab, "worker:index");
+    let _indexer = Process::start_and_wait(&lab, "worker:index");
     let records = lab.records();
-    // Depths lag behind, so that a queue may look empty before its last messages are settled.
+    // Queue depths are delayed, so that a queue may look empty before its last messages are settled.
     wait_until("everything is settled, and every page is of the second version", || {
         let (_, queue) = gateway.get("/api/queues/crawler_queue");
         let left: u64 =

@@ -1,6 +1,6 @@
-//! Many URLs at once: from standard input and from files.
+//! Lists of URLs from standard input and from files, for `crawl` and `url add`.
 
-use crate::site::{Site, ended, finish, json};
+use crate::site::{Site, finish, json, output_of};
 use serde_json::Value;
 use std::{fs, io::Write, process::Stdio};
 
@@ -13,20 +13,20 @@ fn site() -> Site {
 }
 
 #[test]
-fn a_crawl_begins_with_urls_from_standard_input_and_from_files() {
+fn seeds_come_from_standard_input_and_from_files() {
     let site = site();
     let list = site.home.path().join("urls.txt");
     fs::write(&list, format!("# two of them\n\n{}\n  {}  \n", site.url("/a"), site.url("/b"))).unwrap();
     let mut crawl = site.program(&["crawl", "--json", "--allow", "127.0.0.0/8", "-", "--from", "urls.txt"]);
     let mut child = crawl.stdin(Stdio::piped()).spawn().unwrap();
     write!(child.stdin.take().unwrap(), "{}\r\n# no more\r\n", site.url("/c")).unwrap();
-    let told = json(&finish(child), 0);
-    assert_eq!(told["counts"]["outcomes"]["published"], 3, "{told}");
-    assert_eq!(site.found("words"), ["/a", "/b", "/c"]);
+    let report = json(&finish(child), 0);
+    assert_eq!(report["counts"]["outcomes"]["published"], 3, "{report}");
+    assert_eq!(site.search("words"), ["/a", "/b", "/c"]);
 }
 
 #[test]
-fn lines_that_are_no_urls_are_named_and_nothing_is_done() {
+fn invalid_lines_are_reported_before_any_change() {
     let site = site();
     fs::write(
         site.home.path().join("urls.txt"),
@@ -34,22 +34,25 @@ fn lines_that_are_no_urls_are_named_and_nothing_is_done() {
     )
     .unwrap();
     for command in [vec!["crawl", "--allow", "127.0.0.0/8"], vec!["url", "add"]] {
-        let ran = ended(site.program(&[command.as_slice(), &["--from", "urls.txt"]].concat()));
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(2), "{said}");
+        let ran = output_of(site.program(&[command.as_slice(), &["--from", "urls.txt"]].concat()));
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{stderr}");
         assert!(
-            said.contains("urls.txt, line 2: `nonsense`") && said.contains("urls.txt, line 4: `ftp:"),
-            "{said}"
+            stderr.contains("urls.txt, line 2: `nonsense`") && stderr.contains("urls.txt, line 4: `ftp:"),
+            "{stderr}"
         );
-        assert!(!site.data().exists() && site.all_visits() == 0, "{command:?} did something");
+        assert!(!site.data().exists() && site.all_requests() == 0, "{command:?} changed something");
     }
-    let missing = ended(site.program(&["crawl", "--from", "nowhere.txt"]));
-    let said = String::from_utf8_lossy(&missing.stderr);
-    assert!(missing.status.code() == Some(2) && said.contains("`nowhere.txt` cannot be opened"), "{said}");
+    let missing = output_of(site.program(&["crawl", "--from", "nowhere.txt"]));
+    let stderr = String::from_utf8_lossy(&missing.stderr);
+    assert!(
+        missing.status.code() == Some(2) && stderr.contains("`nowhere.txt` cannot be opened"),
+        "{stderr}"
+    );
 }
 
 #[test]
-fn many_urls_are_added_to_the_inventory_with_one_command() {
+fn one_command_adds_many_urls_to_the_inventory() {
     let site = site();
     let urls: String = (0..30).map(|number| format!("https://example.org/{number}\n")).collect();
     let mut add = site.program(&["url", "add", "-", "--json"]);
@@ -64,6 +67,6 @@ fn many_urls_are_added_to_the_inventory_with_one_command() {
         .collect();
     assert_eq!(lines.len(), 30);
     assert!(lines.iter().all(|line| line["status"] == "QUEUED"), "{lines:?}");
-    let queue = json(&ended(site.program(&["queues", "show", "url_inventory", "--json"])), 0);
+    let queue = json(&output_of(site.program(&["queues", "show", "url_inventory", "--json"])), 0);
     assert_eq!(queue["ready"], 30, "{queue}");
 }

@@ -1,9 +1,9 @@
-"""Asks for URLs on `url_inventory` as a program would that was written from the contract alone.
+"""Third-party client, written from the contract alone: publishes URLs to `url_inventory`.
 
-ask_for.py PORT VHOST ID=URL…
+request_urls.py PORT VHOST ID=URL…
 
-Who it is, the variables RABBITMQ_USER and RABBITMQ_PASSWORD say. The queue is declared as the contract has it: durable, with room
-for 1000, and what is above is rejected. Each message is told as a line of JSON once the server has confirmed it.
+Credentials come from the variables RABBITMQ_USER and RABBITMQ_PASSWORD. The queue is declared as in the
+contract: durable, with a maximum length of 1000 and reject-publish. Prints a line of JSON for each confirmed message.
 """
 
 import datetime

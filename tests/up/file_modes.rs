@@ -1,4 +1,4 @@
-//! Who may read what the program writes: nobody else in the data directory, and as the user has it elsewhere.
+//! File modes: the data directory is private to its owner, exported files follow the umask.
 
 use crate::lab::Lab;
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Everything there and below with its mode.
+/// All files and directories below a path, with their modes.
 fn modes(path: &Path) -> Vec<(PathBuf, u32)> {
     let found = fs::symlink_metadata(path).unwrap();
     let mut all = vec![(path.to_owned(), found.permissions().mode() & 0o777)];
@@ -30,14 +30,14 @@ fn assert_private(data: &Path) {
 }
 
 #[test]
-fn the_data_directory_is_its_owner_s_alone_and_a_file_that_was_named_is_as_the_user_has_it() {
+fn the_data_directory_is_private_and_exported_files_follow_the_umask() {
     let lab = Lab::new("");
     let mut up = lab.up_by(&mut lab.program_after("umask 022", &["up", "--json"]));
     assert_eq!(up.post("/api/urls", &json!({ "url": "http://example.invalid/" })).0, 202);
     assert!(lab.data().join("gateway.json").exists());
     assert_private(&lab.data());
     up.signal(Signal::TERM);
-    assert_eq!(up.ended().code(), Some(0));
+    assert_eq!(up.wait_exit().code(), Some(0));
     assert_private(&lab.data());
 
     let out = lab.data().with_file_name("pages.jsonl");
@@ -48,23 +48,23 @@ fn the_data_directory_is_its_owner_s_alone_and_a_file_that_was_named_is_as_the_u
 }
 
 #[test]
-fn a_data_directory_that_others_can_read_is_closed_when_it_is_opened_and_that_is_said_once() {
+fn a_readable_data_directory_becomes_private_with_one_warning() {
     let lab = Lab::new("");
     let mut up = lab.up();
     up.signal(Signal::TERM);
-    assert_eq!(up.ended().code(), Some(0));
-    // As earlier versions left it.
+    assert_eq!(up.wait_exit().code(), Some(0));
+    // Modes of earlier versions.
     for (path, mode) in modes(&lab.data()) {
         let open = if path.is_dir() { 0o755 } else { mode | 0o644 };
         fs::set_permissions(path, fs::Permissions::from_mode(open)).unwrap();
     }
-    let told = |ran: std::process::Output| {
+    let stderr_of = |ran: std::process::Output| {
         assert!(ran.status.success(), "{ran:?}");
         String::from_utf8(ran.stderr).unwrap()
     };
-    let first = told(lab.run(&["queues"]));
+    let first = stderr_of(lab.run(&["queues"]));
     assert_eq!(first.lines().count(), 1, "{first}");
     assert!(first.contains("was readable by other users") && first.contains("0700"), "{first}");
     assert_private(&lab.data());
-    assert_eq!(told(lab.run(&["queues"])), "");
+    assert_eq!(stderr_of(lab.run(&["queues"])), "");
 }

@@ -1,4 +1,4 @@
-//! What a running gateway does, and how it is found.
+//! A running gateway: a crawl over HTTP, and the file with its address.
 
 use crate::lab::Lab;
 use crawlway_demo_web::{Plan, Web};
@@ -14,7 +14,7 @@ fn a_crawl_over_http_becomes_searchable_and_survives_a_restart() {
     let lab = Lab::new(&format!("[fetch]\nmin_delay = \"0s\"\nallow = [\"127.0.0.0/8:{port}\"]"));
     let mut up = lab.up();
     assert_eq!(up.get("/health/ready").0, 200);
-    let (status, accepted) = up.post("/api/crawls", &json!({ "seeds": server.web().truth().start }));
+    let (status, accepted) = up.post("/api/crawls", &json!({ "seeds": server.web().ground_truth().start }));
     assert_eq!(status, 202, "{accepted}");
     let crawl = format!("/api/crawls/{}", accepted["name"].as_str().unwrap());
     up.wait(&crawl, |crawl| crawl["state"] == "finished");
@@ -22,27 +22,27 @@ fn a_crawl_over_http_becomes_searchable_and_survives_a_restart() {
     let (_, fetched) = up.get(&crawl);
     assert!(fetched["counts"]["outcomes"]["published"].as_u64().unwrap() >= 40, "{fetched}");
     up.signal(Signal::TERM);
-    assert_eq!(up.ended().code(), Some(0));
+    assert_eq!(up.wait_exit().code(), Some(0));
 
     let up = lab.up();
     assert_eq!(up.get(&crawl).1["state"], "finished");
-    let (_, url) = up.get("/api/crawls");
-    assert_eq!(url["crawls"].as_array().unwrap().len(), 1);
-    let start = server.web().truth().start[0].clone();
+    let (_, list) = up.get("/api/crawls");
+    assert_eq!(list["crawls"].as_array().unwrap().len(), 1);
+    let start = server.web().ground_truth().start[0].clone();
     let (status, trail) = up.get(&format!("/api/trails?url={start}"));
     assert_eq!(status, 200, "{trail}");
     assert_eq!(trail["items"][0]["closed"], true, "{trail}");
 }
 
 #[test]
-fn while_it_runs_the_data_directory_says_where() {
+fn the_data_directory_has_the_address_of_a_running_gateway() {
     let lab = Lab::new("");
     let mut up = lab.up();
     let file = lab.data().join("gateway.json");
-    let told: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    assert_eq!(told, json!({ "address": up.address, "pid": up.pid }));
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written, json!({ "address": up.address, "pid": up.pid }));
     up.signal(Signal::INT);
-    assert_eq!(up.ended().code(), Some(0));
+    assert_eq!(up.wait_exit().code(), Some(0));
     assert!(!file.exists());
     assert_eq!(lab.run(&["queues"]).status.code(), Some(0));
 }

@@ -1,7 +1,7 @@
-//! Invalid messages on `crawler_queue` are dead-lettered with the reason while good ones go on.
+//! Invalid messages on `crawler_queue` become dead letters with a reason, valid ones are indexed.
 
 use crate::lab::Lab;
-use crawlway_broker::{Broker, DeadLetterFilter, Outgoing, QueueName, QueueSpec};
+use crawlway_broker::{Broker, DeadLetterFilter, DeadLetters, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_demo_web::Plan;
 use serde_json::json;
@@ -18,7 +18,7 @@ fn page(number: usize) -> Vec<u8> {
 }
 
 #[test]
-fn good_messages_go_on_and_bad_ones_are_kept_with_the_reason() {
+fn valid_messages_are_indexed_and_invalid_ones_become_dead_letters() {
     let lab = Lab::new(Plan::crash_of(200), Duration::from_millis(2));
     let queue = QueueName::new("crawler_queue").unwrap();
     let open = || EmbeddedBroker::open(&lab.data().join("queue"), Options::default()).unwrap();
@@ -53,8 +53,8 @@ fn good_messages_go_on_and_bad_ones_are_kept_with_the_reason() {
         }
         broker.close().await.unwrap();
     });
-    let told = lab.crawl_to_the_end();
-    assert_eq!(told["not_indexed"], bad.len(), "what died on the way into the index is told: {told}");
+    let report = lab.crawl_to_end();
+    assert_eq!(report["not_indexed"], bad.len(), "the report counts dead letters: {report}");
 
     let found = lab.indexed();
     for number in 0..40 {
@@ -69,7 +69,7 @@ fn good_messages_go_on_and_bad_ones_are_kept_with_the_reason() {
         for (body, expected) in &bad {
             let letter = letters.iter().find(|letter| letter.message.body == *body).unwrap();
             assert!(letter.reason.contains(expected), "expected `{expected}` in `{}`", letter.reason);
-            assert_eq!(letter.attempts, 1, "there is no second attempt at what cannot be read");
+            assert_eq!(letter.attempts, 1, "an invalid message is not retried");
         }
         broker.close().await.unwrap();
     });

@@ -1,5 +1,5 @@
-//! What the commands of a document run in: a web for the hosts that documents name, an empty working directory, and
-//! the gateways that were started on the way.
+//! Environment for the commands of a document: a web for the documented hosts, an empty working directory, and the gateways
+//! that commands have started.
 
 use crate::document::Command;
 use crawlway_demo_web::{Failure, Naming, Plan, Server, Web};
@@ -15,13 +15,13 @@ use std::{
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// No command of a document takes this long, on however busy a machine.
-const LIMIT: Duration = Duration::from_secs(300);
+/// Upper bound for a command, also on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long to wait before looking again.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Interval between two checks.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The largest page that is fetched, so that `https://example.org/manual` is too large.
+/// `fetch.max_body`, so that `https://example.org/manual` is too large.
 const MAX_BODY: usize = 64 << 10;
 
 const HOME: &str = "<title>Bicycles</title><p>How bicycle repair is done, and what the workshop has to say.</p>\
@@ -30,17 +30,17 @@ const REPAIR: &str =
     "<title>Bicycle repair</title><p>An inner tube is mended with patience, a valve is not.</p>";
 const NEWS: &str = "<title>News</title><p>The workshop is open on Sundays.</p>";
 
-/// Where a document's commands are run, one after the other. Dropping it ends what they have started.
-pub(crate) struct Scene {
+/// Environment in which the commands of a document run one after the other. Dropping it kills their background processes.
+pub(crate) struct Environment {
     home: TempDir,
     server: Server,
     _runtime: Runtime,
-    /// The host that `example.org` stands for.
+    /// Host that replaces `example.org`.
     site: String,
-    /// The host that `example.com` stands for. It takes its time: no crawl of it ever ends.
+    /// Host that replaces `example.com`. It never responds, so that no crawl of it ends.
     slow: String,
     gateways: Vec<Gateway>,
-    /// The id that was last told as JSON.
+    /// Id in the last JSON output.
     id: Option<String>,
 }
 
@@ -54,14 +54,14 @@ impl Gateway {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Waits for its end.
-    fn ended(mut self, place: &str) {
+    /// Waits until the process has exited with code 0.
+    fn wait_exit(mut self, place: &str) {
         let began = Instant::now();
         while self.is_up() {
-            assert!(began.elapsed() < LIMIT, "{place}: it does not end");
-            thread::sleep(PAUSE);
+            assert!(began.elapsed() < TIMEOUT, "{place}: the process does not exit");
+            thread::sleep(POLL_INTERVAL);
         }
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{place}: it did not end well");
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{place}: the process failed");
     }
 }
 
@@ -72,10 +72,10 @@ impl Drop for Gateway {
     }
 }
 
-impl Scene {
+impl Environment {
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        // An answer that is an error is then an exit code.
+        // Makes curl fail for an error status.
         fs::write(home.path().join(".curlrc"), "fail-with-body\n").unwrap();
         fs::create_dir(home.path().join("tmp")).unwrap();
         let runtime = Runtime::new().unwrap();
@@ -98,69 +98,70 @@ impl Scene {
         Self { home, server, _runtime: runtime, site, slow, gateways: Vec::new(), id: None }
     }
 
-    /// Runs a command as the document says, and expects it to end as the document says. Answers what it
-    /// printed.
+    /// Runs a command, which must have the documented exit code. Returns its standard output.
     pub(crate) fn run(&mut self, path: &str, command: &Command) -> String {
         let place = format!("{path}:{}", command.line);
-        let line = self.as_here(&command.text);
+        let line = self.replace_names(&command.text);
         self.gateways.retain_mut(Gateway::is_up);
-        if command.stays_up() {
-            let gateway = self.start(&place, &self.as_here(command.without_comment().trim_end_matches('&')));
+        if command.is_background() {
+            let gateway =
+                self.start(&place, &self.replace_names(command.without_comment().trim_end_matches('&')));
             self.gateways.push(gateway);
             return String::new();
         }
         if ["search", "trail", "dead"].iter().any(|word| line.contains(word)) {
             self.gateways.last().into_iter().for_each(|gateway| self.wait_for_crawls(&place, gateway, 0));
         }
-        let output = self.shell(&["timeout", &LIMIT.as_secs().to_string()], &line).output().unwrap();
-        let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let output = self.shell(&["timeout", &TIMEOUT.as_secs().to_string()], &line).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert_eq!(
             output.status.code(),
             Some(command.exit_code()),
-            "{place}: this command no longer does what the document says\n{}\n(run as: {line})\n{}{}",
+            "{place}: the exit code differs from the document\n{}\n(run as: {line})\n{}{}",
             command.text,
-            told(&output.stdout),
-            told(&output.stderr)
+            text(&output.stdout),
+            text(&output.stderr)
         );
         if line.starts_with("kill ") {
             let gateway = self.gateways.pop().unwrap();
-            gateway.ended(&place);
+            gateway.wait_exit(&place);
         }
         if let Ok(answer) = serde_json::from_slice::<Value>(&output.stdout) {
             let ids = [&answer["name"], &answer["id"], &answer["dead"][0]["id"], &answer["hits"][0]["item"]];
             self.id = ids.iter().find_map(|id| id.as_str()).map(str::to_owned).or(self.id.take());
         }
-        told(&output.stdout)
+        text(&output.stdout)
     }
 
-    /// What a gateway answers there.
-    pub(crate) fn served(&self, path: &str) -> String {
+    /// Response of a new gateway to a path.
+    pub(crate) fn get(&self, path: &str) -> String {
         let gateway = self.start(path, "crawlway up");
         let output = self.shell(&[], &format!("curl -s http://{}{path}", gateway.address)).output().unwrap();
         assert!(output.status.success(), "{path}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The command with what documents name replaced by what there is here.
-    fn as_here(&self, text: &str) -> String {
-        let mut here = text.replace("cargo run --release -- ", "crawlway ");
+    /// Command with documented hosts, addresses and ids replaced by those of this environment.
+    fn replace_names(&self, text: &str) -> String {
+        let mut replaced = text.replace("cargo run --release -- ", "crawlway ");
         if let Some(gateway) = self.gateways.last() {
             for named in ["crawl.example.org:8081", "127.0.0.1:8081", "localhost:8081"] {
-                here = here.replace(named, &gateway.address);
+                replaced = replaced.replace(named, &gateway.address);
             }
         }
         for (named, host) in [("example.org", &self.site), ("example.com", &self.slow)] {
-            here =
-                here.replace(&format!("https://{named}"), &origin(&self.server, host)).replace(named, host);
+            replaced = replaced
+                .replace(&format!("https://{named}"), &origin(&self.server, host))
+                .replace(named, host);
         }
-        here = here.replace("/var/lib/crawlway", "crawlway-data").replace("/var/backups", ".");
+        replaced = replaced.replace("/var/lib/crawlway", "crawlway-data").replace("/var/backups", ".");
         match &self.id {
-            Some(id) => here.replace("/ID", &format!("/{id}")).replace(" ID", &format!(" {id}")),
-            None => here,
+            Some(id) => replaced.replace("/ID", &format!("/{id}")).replace(" ID", &format!(" {id}")),
+            None => replaced,
         }
     }
 
-    /// A shell in which `crawlway` is the program under test, with settings that make it quick and reach the web.
+    /// Shell in which `crawlway` is the program under test, with short delays and access to the web.
     fn shell(&self, before: &[&str], line: &str) -> process::Command {
         let program = Path::new(env!("CARGO_BIN_EXE_crawlway")).parent().unwrap();
         let path = format!("{}:{}", program.display(), env::var("PATH").unwrap());
@@ -180,22 +181,25 @@ impl Scene {
         shell
     }
 
-    /// Starts what stays up, and waits until its gateway answers. A demo has then crawled its web.
+    /// Starts a background command and waits until its gateway listens; for a demo also until its crawl has ended.
     fn start(&self, place: &str, line: &str) -> Gateway {
-        let told = self.home.path().join(format!("told-{}", self.gateways.len()));
-        let before = self.announced();
+        let stdout = self.home.path().join(format!("stdout-{}", self.gateways.len()));
+        let before = self.gateway_addresses();
         let mut shell = self.shell(&[], &format!("exec {line}"));
-        shell.stdout(File::create(&told).unwrap()).stderr(File::create(told.with_extension("err")).unwrap());
+        shell
+            .stdout(File::create(&stdout).unwrap())
+            .stderr(File::create(stdout.with_extension("err")).unwrap());
         let mut gateway = Gateway { child: shell.spawn().unwrap(), address: String::new() };
         let began = Instant::now();
         while gateway.address.is_empty() {
-            thread::sleep(PAUSE);
-            let said =
-                || [told.clone(), told.with_extension("err")].map(|file| fs::read_to_string(file).unwrap());
+            thread::sleep(POLL_INTERVAL);
+            let printed = || {
+                [stdout.clone(), stdout.with_extension("err")].map(|file| fs::read_to_string(file).unwrap())
+            };
             let ended = gateway.child.try_wait().unwrap();
-            assert!(ended.is_none(), "{place}: `{line}` ended ({ended:?}): {:?}", said());
-            assert!(began.elapsed() < LIMIT, "{place}: `{line}` does not serve: {:?}", said());
-            let new = self.announced().into_iter().find(|address| !before.contains(address));
+            assert!(ended.is_none(), "{place}: `{line}` ended ({ended:?}): {:?}", printed());
+            assert!(began.elapsed() < TIMEOUT, "{place}: `{line}` does not serve: {:?}", printed());
+            let new = self.gateway_addresses().into_iter().find(|address| !before.contains(address));
             gateway.address = new.unwrap_or_default();
         }
         if line.contains("demo") {
@@ -204,18 +208,18 @@ impl Scene {
         gateway
     }
 
-    /// Where gateways listen, by what they leave in data directories here.
-    fn announced(&self) -> Vec<String> {
+    /// Addresses of gateways, from the files in their data directories.
+    fn gateway_addresses(&self) -> Vec<String> {
         let folders = [self.home.path().to_owned(), self.home.path().join("tmp")];
         let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
         let texts =
             entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("gateway.json")).ok());
-        let told = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
-        told.filter_map(|told| Some(told["address"].as_str()?.to_owned())).collect()
+        let gateways = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
+        gateways.filter_map(|gateway| Some(gateway["address"].as_str()?.to_owned())).collect()
     }
 
-    /// Waits until there are so many crawls, and those that run have ended and their pages can be searched.
-    fn wait_for_crawls(&self, place: &str, gateway: &Gateway, least: usize) {
+    /// Waits until there are at least this many crawls, and all of them are finished and indexed, paused or cancelled.
+    fn wait_for_crawls(&self, place: &str, gateway: &Gateway, min_crawls: usize) {
         let began = Instant::now();
         loop {
             let url = format!("curl -s http://{}/api/crawls", gateway.address);
@@ -226,11 +230,11 @@ impl Scene {
                 state => state == Some("finished") && crawl["left"] == 0 && crawl["to_be_indexed"] == 0,
             };
             let crawls = list["crawls"].as_array();
-            if crawls.is_some_and(|crawls| crawls.len() >= least && crawls.iter().all(settled)) {
+            if crawls.is_some_and(|crawls| crawls.len() >= min_crawls && crawls.iter().all(settled)) {
                 return;
             }
-            assert!(began.elapsed() < LIMIT, "{place}: the crawls do not end: {list}");
-            thread::sleep(PAUSE);
+            assert!(began.elapsed() < TIMEOUT, "{place}: the crawls do not finish: {list}");
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -1,12 +1,11 @@
-//! The API and the worker as processes of their own on RabbitMQ and MongoDB: in any order, through restarts, and what each of them
-//! does not do.
+//! Gateway and worker as two processes on RabbitMQ and MongoDB: start order, restarts, outages, and the routes of each.
 
 use super::{
-    ground::{Ground, WORKER, lab_apart},
+    deployment::{Deployment, WORKER, two_process_lab},
     site::Site,
 };
 use crate::lab::Up;
-use crawlway_testkit::{private_mongodb::PrivateMongo, private_rabbitmq::PrivateRabbitMq};
+use crawlway_testkit::{private_mongodb::PrivateMongoDb, private_rabbitmq::PrivateRabbitMq};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -14,9 +13,9 @@ use std::time::{Duration, Instant};
 const GATEWAY: &[&str] = &["up", "--only", "gateway", "--json"];
 
 #[test]
-fn the_four_start_in_any_order() {
+fn processes_and_servers_start_in_any_order() {
     let site = Site::serve();
-    let (mut broker, mut mongo) = (PrivateRabbitMq::start(), PrivateMongo::start());
+    let (mut broker, mut mongo) = (PrivateRabbitMq::start(), PrivateMongoDb::start());
     let orders = [
         ["worker", "api", "mongo", "broker"],
         ["api", "broker", "worker", "mongo"],
@@ -25,12 +24,12 @@ fn the_four_start_in_any_order() {
     for (number, order) in orders.into_iter().enumerate() {
         broker.kill();
         mongo.kill();
-        let lab = lab_apart(&site, "", &broker.server(), "/", mongo.url());
+        let lab = two_process_lab(&site, "", &broker.server(), "/", mongo.url());
         let (mut api, mut worker): (Option<Up>, Option<Up>) = (None, None);
         for part in order {
             match part {
-                "broker" => broker.start_again(),
-                "mongo" => mongo.resume(),
+                "broker" => broker.restart(),
+                "mongo" => mongo.restart(),
                 "worker" => worker = Some(lab.start(&mut lab.program(WORKER))),
                 _ => {
                     let up = lab.up_with(GATEWAY);
@@ -38,7 +37,7 @@ fn the_four_start_in_any_order() {
                     api = Some(up);
                 }
             }
-            // What is missing is said as long as it is.
+            // Not ready until the last of the four has started.
             if let Some(api) = &api
                 && part != order[3]
             {
@@ -49,7 +48,7 @@ fn the_four_start_in_any_order() {
         let api = api.unwrap();
         api.wait("/health/ready", |ready| ready["ready"] == true);
         for (path, status, failures) in [("ok", "COMPLETED", 0), ("broken", "FAILED_PERMANENT", 3)] {
-            let record = api.finished(&api.wait_accepted(&site.url(&format!("/{path}/{number}"))));
+            let record = api.wait_finished(&api.wait_accepted(&site.url(&format!("/{path}/{number}"))));
             let found = (&record["status"], &record["processing"]["retry_count"]);
             assert_eq!(found, (&json!(status), &json!(failures)), "{order:?}: {record}");
         }
@@ -58,121 +57,121 @@ fn the_four_start_in_any_order() {
 }
 
 #[test]
-fn mongodb_is_restarted_during_work_and_what_was_accepted_is_finished() {
+fn accepted_urls_are_finished_although_mongodb_restarts() {
     let site = Site::serve();
-    let mut ground = Ground::apart(&site, "", "restarted");
-    let running = ground.start();
+    let mut deployment = Deployment::two_processes(&site, "", "restarted");
+    let running = deployment.start();
     let api = &running.api;
     let early = api.wait_accepted(&site.url("/ok/early"));
-    assert_eq!(api.finished(&early)["status"], "COMPLETED");
+    assert_eq!(api.wait_finished(&early)["status"], "COMPLETED");
     let mut locations = Vec::new();
     for restart in 0..3 {
-        let mut ask = |how_many: usize, when: &str| {
-            for number in 0..how_many {
-                locations.push(api.ask_for(&site.url(&format!("/ok/{restart}/{when}/{number}"))).0);
+        let mut post = |count: usize, when: &str| {
+            for number in 0..count {
+                locations.push(api.post_url(&site.url(&format!("/ok/{restart}/{when}/{number}"))).0);
             }
         };
-        ask(20, "before");
-        ground.servers().mongo.kill();
-        // URLs are accepted, and what is known is answered, without the database.
-        ask(5, "meanwhile");
+        post(20, "before");
+        deployment.servers().mongo.kill();
+        // Without the database, URLs are accepted and known records are served.
+        post(5, "meanwhile");
         api.wait(&early, |record| record["stale"] == true && record["status"] == "COMPLETED");
-        ground.servers().mongo.resume();
+        deployment.servers().mongo.restart();
         api.wait("/health/ready", |ready| ready["ready"] == true);
-        ask(5, "after");
+        post(5, "after");
     }
     for location in &locations {
-        let record = api.finished(location);
+        let record = api.wait_finished(location);
         let found = (&record["status"], &record["processing"]["retry_count"]);
-        assert_eq!(found, (&json!("COMPLETED"), &json!(0)), "an outage of ours counts nothing: {record}");
+        assert_eq!(found, (&json!("COMPLETED"), &json!(0)), "an outage counts no attempt: {record}");
     }
 }
 
 #[test]
-fn an_accepted_url_is_known_after_a_restart_of_the_api_and_its_last_page_while_mongodb_is_down() {
+fn a_restarted_gateway_has_the_record_of_a_url_and_its_last_page_while_mongodb_is_down() {
     let site = Site::serve();
-    let mut ground = Ground::apart(&site, "", "known");
-    let mut api = ground.lab.up_with(GATEWAY);
+    let mut deployment = Deployment::two_processes(&site, "", "known");
+    let mut api = deployment.lab.up_with(GATEWAY);
     api.wait("/health/ready", |ready| ready["ready"] == true);
-    let (location, _) = api.ask_for(&site.url("/ok/known"));
+    let (location, _) = api.post_url(&site.url("/ok/known"));
     api.signal(Signal::TERM);
-    assert!(api.ended().success());
+    assert!(api.wait_exit().success());
 
-    let api = ground.lab.up_with(GATEWAY);
+    let api = deployment.lab.up_with(GATEWAY);
     api.wait("/health/ready", |ready| ready["ready"] == true);
     let (status, record) = api.get(&location);
-    assert_eq!((status, &record["status"]), (200, &json!("QUEUED")), "no worker has come yet: {record}");
+    assert_eq!((status, &record["status"]), (200, &json!("QUEUED")), "no worker runs yet: {record}");
     let (_, queued) = api.get("/api/urls?status=QUEUED");
     assert_eq!(queued["urls"][0]["url"], site.url("/ok/known"), "{queued}");
-    let mut worker = ground.lab.start(&mut ground.lab.program(WORKER));
-    assert_eq!(api.finished(&location)["status"], "COMPLETED");
+    let mut worker = deployment.lab.start(&mut deployment.lab.program(WORKER));
+    assert_eq!(api.wait_finished(&location)["status"], "COMPLETED");
     worker.signal(Signal::TERM);
-    worker.ended();
+    worker.wait_exit();
 
-    // Asked for again, it keeps what was fetched, with the database and without.
-    api.ask_for(&site.url("/ok/known"));
+    // Posted again, the record keeps the last page, with and without the database.
+    api.post_url(&site.url("/ok/known"));
     let queued = api.wait(&location, |record| record["status"] == "QUEUED");
     let page = "<title>/ok/known</title>café\u{fffd}";
     assert_eq!(queued["metadata"]["page_source"], page, "{queued}");
-    ground.servers().mongo.kill();
+    deployment.servers().mongo.kill();
     let stale = api.wait(&location, |record| record["stale"] == true);
     assert_eq!(stale["metadata"]["page_source"], page, "{stale}");
-    // No request waits for a database that does not answer.
-    let (unknown, _) = api.ask_for(&site.url("/ok/unknown"));
+    // No request waits for the missing database.
+    let (unknown, _) = api.post_url(&site.url("/ok/unknown"));
     for path in [location.as_str(), unknown.as_str(), "/api/urls?status=QUEUED"] {
         let began = Instant::now();
-        let (status, answer) = api.get(path);
+        let (status, response) = api.get(path);
         assert!(began.elapsed() < Duration::from_secs(1), "{path}: {status} after {:?}", began.elapsed());
-        assert!(matches!(status, 200 | 503), "{path}: {status} {answer}");
+        assert!(matches!(status, 200 | 503), "{path}: {status} {response}");
     }
 }
 
 #[test]
-fn a_queue_that_somebody_declared_anew_without_its_limit_is_not_published_to_until_it_is_gone() {
+fn a_queue_redeclared_without_its_max_length_gets_no_messages_until_it_is_deleted() {
     let site = Site::serve();
-    let mut ground = Ground::apart(&site, "", "anew");
-    let api = ground.lab.up_with(GATEWAY);
+    let mut deployment = Deployment::two_processes(&site, "", "redeclared");
+    let api = deployment.lab.up_with(GATEWAY);
     api.wait("/health/ready", |ready| ready["ready"] == true);
-    let post = || api.post("/api/urls", &json!({"url": site.url("/ok/anew")}));
-    let host = &ground.servers().host;
+    let post = || api.post("/api/urls", &json!({"url": site.url("/ok/redeclared")}));
+    let host = &deployment.servers().host;
     host.manage("DELETE", "queues", "url_inventory", "");
     host.manage("PUT", "queues", "url_inventory", r#"{"durable": true}"#);
     let began = Instant::now();
     let refused = loop {
-        let (status, answer) = post();
+        let (status, response) = post();
         if status != 202 {
-            break (status, answer);
+            break (status, response);
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "a queue without a limit is used");
+        assert!(began.elapsed() < Duration::from_secs(30), "the queue without a maximum length is used");
     };
     assert_eq!(
         (refused.0, &refused.1["type"]),
         (503, &json!("urn:crawlway:problem:broker-down")),
         "{refused:?}"
     );
-    // What was asked a moment ago is not asked again at once.
+    // The result of the last check of the queue is cached for a moment.
     api.wait("/health/ready", |ready| ready["ready"] == false);
     host.manage("DELETE", "queues", "url_inventory", "");
     let location = api.wait_accepted(&site.url("/ok/again"));
-    let _worker = ground.lab.start(&mut ground.lab.program(WORKER));
-    assert_eq!(api.finished(&location)["status"], "COMPLETED");
+    let _worker = deployment.lab.start(&mut deployment.lab.program(WORKER));
+    assert_eq!(api.wait_finished(&location)["status"], "COMPLETED");
 }
 
 #[test]
-fn the_api_has_this_flow_alone_the_rest_is_the_worker_s_and_there_is_one() {
+fn the_gateway_has_the_routes_of_this_flow_only_and_there_is_one_worker() {
     let site = Site::serve();
-    let ground = Ground::apart(&site, "", "alone");
-    let running = ground.start();
-    let (lab, api) = (&ground.lab, &running.api);
+    let deployment = Deployment::two_processes(&site, "", "alone");
+    let running = deployment.start();
+    let (lab, api) = (&deployment.lab, &running.api);
     let location = api.wait_accepted(&site.url("/ok/1"));
-    assert_eq!(api.finished(&location)["status"], "COMPLETED");
+    assert_eq!(api.wait_finished(&location)["status"], "COMPLETED");
     let (status, elsewhere) = api.get("/api/queues");
     assert_eq!((status, &elsewhere["type"]), (404, &json!("urn:crawlway:problem:not-found")));
     assert!(
         elsewhere["detail"].as_str().unwrap().contains("the worker (`only_worker`) has the other routes"),
         "{elsewhere}"
     );
-    // Commands on the worker's data directory know it all.
+    // Commands on the worker's data directory have access to everything.
     let shown = |line: &[&str]| -> Value {
         let ran = lab.run(line);
         assert!(ran.status.success(), "{line:?}: {}", String::from_utf8_lossy(&ran.stderr));
@@ -185,15 +184,15 @@ fn the_api_has_this_flow_alone_the_rest_is_the_worker_s_and_there_is_one() {
     assert_eq!(shown(&["url", "get", &site.url("/ok/1"), "--json"])["status"], "COMPLETED");
     assert_eq!(shown(&["url", "list", "--json"])["urls"].as_array().unwrap().len(), 1);
 
-    // A second worker would have politeness of its own.
+    // A second worker would have its own rate limiter.
     let second = lab.run(WORKER);
     assert_eq!(second.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(said.contains("are in use by another process"), "{said}");
+    let stderr = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(stderr.contains("are in use by another process"), "{stderr}");
     for part in ["worker:crawl", "gateway,worker:inventory"] {
         let refused = lab.run(&["up", "--only", part]);
         assert_eq!(refused.status.code(), Some(2), "{part}");
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(said.contains("with `only_worker` a process is"), "{said}");
+        let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(stderr.contains("with `only_worker` a process is"), "{stderr}");
     }
 }
