@@ -1,0 +1,320 @@
+//! Rate limiter on a shared store, which keeps the state of each group and swaps it if it is unchanged.
+//!
+//! ```text
+//! reserve, finish, … ─▶ queue by group ─▶ load ─▶ rules::decide for each call ─▶ swap ─▶ answers
+//!                                          ▲                                     │
+//!                                          └──── another process was faster ─────┘
+//! ```
+//!
+//! The calls of one process for one group are combined: one load and one swap answer all that have come meanwhile. Many groups
+//! share a round trip. A swap fails if the state has changed or the load is older than [`MAX_AGE`]; the calls are then decided
+//! again. After [`MAX_TRIES`] a caller for a permit is told to ask again.
+
+mod queue;
+
+use super::{
+    Group, Jitter, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome,
+    Reservation, Ticket, WaitReason,
+    rules::{Answer, Context, GroupState, LastRequests, Request, decide},
+};
+use crate::Timestamp;
+use parking_lot::Mutex;
+use queue::{Call, Queue};
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Maximum age of a loaded state when it is swapped. Permits are dated by the load.
+pub const MAX_AGE: Duration = Duration::from_millis(250);
+
+/// Maximum number of swaps for a permit.
+pub const MAX_TRIES: u32 = 5;
+
+/// Maximum number of swaps for other calls, which must not be lost. Each failed one is the success of another process.
+const MAX_FINISH_TRIES: u32 = 50;
+
+/// Maximum delay before another try, times the number of tries.
+const RETRY_DELAY: Duration = Duration::from_millis(4);
+
+/// Minimum delay of a caller when the limiter is full.
+const FULL_DELAY: Duration = Duration::from_secs(1);
+
+/// Maximum age of the number of groups in the state.
+const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
+
+/// Load of one group.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// The group.
+    pub group: Group,
+    /// Tickets whose places are loaded.
+    pub tickets: Vec<Ticket>,
+}
+
+/// State of one group in the store.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// Time of the store.
+    pub now: Timestamp,
+    /// Since when the store has its data: everything before may be lost.
+    pub since: Timestamp,
+    /// Version of the state; 0 without a state.
+    pub version: u64,
+    /// The state.
+    pub state: Vec<u8>,
+    /// Place of each ticket.
+    pub places: Vec<Option<u64>>,
+}
+
+/// Swap of the state of one group.
+#[derive(Debug, Clone)]
+pub struct Swap {
+    /// The group.
+    pub group: Group,
+    /// Version of the loaded state, which must be the same still.
+    pub expected: u64,
+    /// Time of the load, [`MAX_AGE`] ago at most.
+    pub loaded: Timestamp,
+    /// New version, unlike any before.
+    pub version: u64,
+    /// New state.
+    pub state: Vec<u8>,
+    /// When the state and the places expire. A state that has expired is removed.
+    pub expires: Timestamp,
+    /// Places that have changed.
+    pub places: Vec<(Ticket, Option<u64>)>,
+}
+
+/// Store of the states of groups, with a clock.
+#[async_trait::async_trait]
+pub trait GroupStore: Debug + Send + Sync + 'static {
+    /// Loads the states of groups.
+    async fn load(&self, loads: &[Load]) -> Result<Vec<Loaded>, RateLimiterError>;
+
+    /// Swaps the states of groups, each on its own. Returns whether each was swapped.
+    async fn swap(&self, swaps: &[Swap]) -> Result<Vec<bool>, RateLimiterError>;
+
+    /// Removes expired states and returns the number of the others.
+    async fn count(&self) -> Result<u64, RateLimiterError>;
+}
+
+/// Rate limiter on a shared store. Clones are handles on the same state.
+#[derive(Debug)]
+pub struct SharedRateLimiter<S>(Arc<Shared<S>>);
+
+#[derive(Debug)]
+struct Shared<S> {
+    store: S,
+    policy: RateLimitPolicy,
+    jitter: Jitter,
+    queue: Mutex<Queue>,
+    swaps: AtomicU64,
+    /// Number of groups in the state, and when they were counted.
+    groups: Mutex<Option<(u64, Instant)>>,
+}
+
+impl<S> Clone for SharedRateLimiter<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: GroupStore> SharedRateLimiter<S> {
+    /// Opens the limiter. A new store begins now, so that the minimum delay of all groups passes before the first request.
+    pub async fn open(store: S, policy: RateLimitPolicy) -> Result<Self, RateLimiterError> {
+        policy.check()?;
+        let limiter = Self(Arc::new(Shared {
+            store,
+            policy,
+            jitter: Jitter::random(),
+            queue: Mutex::default(),
+            swaps: AtomicU64::new(0),
+            groups: Mutex::default(),
+        }));
+        limiter.tracked_groups().await?;
+        Ok(limiter)
+    }
+
+    /// Number of swaps of this process, failed ones included.
+    pub fn swaps(&self) -> u64 {
+        self.0.swaps.load(Ordering::Relaxed)
+    }
+
+    async fn call(
+        &self,
+        group: &Group,
+        ticket: Option<Ticket>,
+        request: Request,
+    ) -> Result<Answer, RateLimiterError> {
+        let (call, answer) = Call::new(ticket, request);
+        queue::push(&self.0, group, call);
+        answer.await.map_err(|_| queue::shut_down())?
+    }
+}
+
+impl<S: GroupStore> Shared<S> {
+    /// Whether one more group exceeds the maximum.
+    async fn is_full(&self) -> Result<bool, RateLimiterError> {
+        let max = self.policy.max_groups as u64;
+        {
+            let mut groups = self.groups.lock();
+            if let Some((count, at)) = &mut *groups
+                && *count < max
+                && at.elapsed() < MAX_COUNT_AGE
+            {
+                *count += 1;
+                return Ok(false);
+            }
+        }
+        let count = self.store.count().await?;
+        *self.groups.lock() = Some((count.saturating_add(1), Instant::now()));
+        Ok(count >= max)
+    }
+
+    /// Decides the calls of a group on its loaded state. Returns the answers, and the swap that makes them valid.
+    async fn decide(
+        &self,
+        group: &Group,
+        calls: &[Call],
+        loaded: Loaded,
+    ) -> Result<(Vec<Answer>, Option<Swap>), RateLimiterError> {
+        let Loaded { now, since, version, state, mut places } = loaded;
+        let Self { policy, jitter, .. } = self;
+        let context = Context {
+            now,
+            policy,
+            jitter,
+            earlier: LastRequests::until(since),
+            lost_before: Some(since),
+            min_id: 0,
+        };
+        let mut state = match state.as_slice() {
+            [] => None,
+            // A corrupt state costs one minimum delay.
+            bytes => Some(GroupState::decode(bytes).unwrap_or_else(|| {
+                GroupState::new(now, jitter).after(LastRequests::until(now))
+            })),
+        };
+        if let Some(current) = &mut state {
+            current.catch_up(now, policy);
+        }
+        state.take_if(|state| state.expires_at(policy) <= now);
+        let before = state.clone();
+        if state.is_none() && calls.iter().any(Call::is_for_permit) && self.is_full().await? {
+            let at = now + FULL_DELAY.max(policy.idle_ttl / 4) + jitter.up_to(FULL_DELAY);
+            let full = Answer::Wait { place: None, at, reason: WaitReason::Overloaded };
+            let answers = calls.iter().map(|call| if call.is_for_permit() { full } else { Answer::Fenced });
+            return Ok((answers.collect(), None));
+        }
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut moved: Vec<(Ticket, Option<u64>)> = Vec::new();
+        for (index, call) in calls.iter().enumerate() {
+            let place = places[index];
+            let (next, answer) = decide(state.take(), call.request(place), &context);
+            state = Some(next);
+            let new_place = match answer {
+                Answer::Wait { place, .. } => place,
+                Answer::Granted { .. } | Answer::Cancelled => None,
+                Answer::Finished | Answer::Extended(_) | Answer::Fenced => place,
+            };
+            if let Some(ticket) = call.ticket.filter(|_| new_place != place) {
+                // Another call of this ticket follows from the new place.
+                for (other, place) in calls.iter().zip(&mut places) {
+                    if other.ticket == Some(ticket) {
+                        *place = new_place;
+                    }
+                }
+                moved.retain(|(other, _)| *other != ticket);
+                moved.push((ticket, new_place));
+            }
+            answers.push(answer);
+        }
+        let Some(state) = state else { return Ok((answers, None)) };
+        let is_changed = match before {
+            Some(before) => !before.is_same_as(&state) || !moved.is_empty(),
+            // An unknown permit or place is no reason for a state.
+            None => answers.iter().any(|answer| !matches!(answer, Answer::Fenced | Answer::Cancelled)),
+        };
+        let swap = is_changed.then(|| Swap {
+            group: group.clone(),
+            expected: version,
+            loaded: now,
+            // 63 bits, which every store has as a number.
+            version: (jitter.next_u64() >> 1).max(1),
+            expires: state.expires_at(policy),
+            state: state.encode(),
+            places: moved,
+        });
+        Ok((answers, swap))
+    }
+}
+
+#[async_trait::async_trait]
+impl<S: GroupStore> RateLimiter for SharedRateLimiter<S> {
+    fn policy(&self) -> &RateLimitPolicy {
+        &self.0.policy
+    }
+
+    async fn reserve(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &RateLimits,
+    ) -> Result<Reservation, RateLimiterError> {
+        limits.check(group)?;
+        let request = Request::Reserve { place: None, limits: *limits };
+        match self.call(group, Some(ticket), request).await? {
+            Answer::Granted { id, until } => {
+                Ok(Reservation::Granted(Permit { group: group.clone(), id, until }))
+            }
+            Answer::Wait { at, reason, .. } => Ok(Reservation::NotBefore { at, reason }),
+            answer => Err(unexpected(answer)),
+        }
+    }
+
+    async fn cancel(&self, group: &Group, ticket: Ticket) -> Result<(), RateLimiterError> {
+        self.call(group, Some(ticket), Request::Cancel { place: None }).await.map(drop)
+    }
+
+    async fn finish(&self, permit: &Permit, outcome: RequestOutcome) -> Result<(), RateLimiterError> {
+        match self.call(&permit.group, None, Request::Finish { id: permit.id, outcome }).await? {
+            Answer::Finished => Ok(()),
+            Answer::Fenced => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
+            answer => Err(unexpected(answer)),
+        }
+    }
+
+    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, RateLimiterError>> {
+        let (calls, answers): (Vec<Call>, Vec<_>) =
+            permits.iter().map(|permit| Call::new(None, Request::Extend { id: permit.id })).unzip();
+        for (permit, call) in permits.iter().zip(calls) {
+            queue::push(&self.0, &permit.group, call);
+        }
+        let mut extended = Vec::with_capacity(permits.len());
+        for (permit, answer) in permits.iter().zip(answers) {
+            extended.push(match answer.await {
+                Ok(Ok(Answer::Extended(until))) => Ok(until),
+                Ok(Ok(Answer::Fenced)) => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
+                Ok(Ok(answer)) => Err(unexpected(answer)),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(queue::shut_down()),
+            });
+        }
+        extended
+    }
+
+    async fn tracked_groups(&self) -> Result<u64, RateLimiterError> {
+        let count = self.0.store.count().await?;
+        *self.0.groups.lock() = Some((count, Instant::now()));
+        Ok(count)
+    }
+}
+
+fn unexpected(answer: Answer) -> RateLimiterError {
+    RateLimiterError::Unavailable { detail: format!("unexpected answer of the rules: {answer:?}") }
+}
