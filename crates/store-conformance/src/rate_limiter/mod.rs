@@ -105,7 +105,7 @@ suite! { ($) rate_limiter for dyn RateLimiter:
         no_wait_is_longer_than_the_maximum: "
             policy max_defer 30s
             mark start; send; wait x1..40; about x1 = start+2s; about x15 = start+30s; about x16 = start+32s; about x40 = start+32s
-            until x16; wait x30 = at start+64s          # it keeps its place: fifteen wait before it
+            until x15; wait x30 = at start+60s; go x1   # each keeps its place
         ",
         a_back_off_is_no_reason_to_come_early: "
             policy max_defer 30s

@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// The same estimate as TCP's of the round-trip time (RFC 6298), and for the same reason: the mean alone would be too
 /// short half of the time, and a caller that comes back too early waits twice. A group that becomes fast shows it after two
-/// requests: no estimate exceeds [`RECENT_FACTOR`] times the slower one of the last two.
+/// requests: no estimate exceeds twice the slower one of the last two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyEstimate {
     mean: u32,
@@ -14,9 +14,6 @@ pub struct LatencyEstimate {
     /// Latencies of the last two requests.
     recent: [u32; 2],
 }
-
-/// Maximum ratio of an estimate and the slower one of the last two latencies, in tenths.
-const RECENT_FACTOR: u64 = 15;
 
 impl LatencyEstimate {
     /// Estimate after the first request.
@@ -56,7 +53,7 @@ impl LatencyEstimate {
 
     fn at_most_recent(self, millis: u64) -> Duration {
         let recent = u64::from(self.recent[0].max(self.recent[1]));
-        Duration::from_millis(millis.min((recent * RECENT_FACTOR).div_ceil(10)))
+        Duration::from_millis(millis.min(2 * recent))
     }
 }
 
@@ -101,6 +98,6 @@ mod tests {
         let [slow, fast] = [3000, 10].map(Duration::from_millis);
         let estimate = LatencyEstimate::first(slow).update(slow).update(fast);
         assert!(estimate.mean() > slow / 2);
-        assert_eq!(estimate.update(fast).upper_bound(), Duration::from_millis(15));
+        assert_eq!(estimate.update(fast).upper_bound(), Duration::from_millis(20));
     }
 }

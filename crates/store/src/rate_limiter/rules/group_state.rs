@@ -1,7 +1,8 @@
-//! State of one group, and the rules: when the next request may start, and the effect of a request's outcome.
+//! State of one group, and the rules: who gets a permit, who waits for how long, and the effect of a request's outcome.
 
 use super::{
-    Answer, Context, FailureRecord, LastRequests, MAX_CONCURRENCY, Request, failures::Failures, line::Line,
+    Answer, Context, FailureRecord, LastRequests, MAX_CONCURRENCY, Request, estimate::Earliest,
+    failures::Failures, line::Line,
 };
 use crate::{
     Timestamp,
@@ -11,9 +12,6 @@ use std::time::Duration;
 
 /// Maximum step back of the clock that is treated as standing still.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
-
-/// Minimum remaining time assumed for a request that exceeds its latency estimate.
-const MIN_REMAINING: Duration = Duration::from_millis(50);
 
 /// Number of low bits of a permit's id that count; the others are the start of its request in milliseconds.
 const COUNT_BITS: u32 = 20;
@@ -39,15 +37,6 @@ pub(super) struct InFlight {
     pub(super) id: u64,
     pub(super) started: Timestamp,
     pub(super) until: Timestamp,
-}
-
-/// When the next permit can be granted, regardless of the line.
-struct Earliest {
-    /// Estimated time.
-    at: Timestamp,
-    /// Lower bound, whatever the requests in flight do.
-    bound: Timestamp,
-    reason: WaitReason,
 }
 
 impl GroupState {
@@ -183,12 +172,11 @@ impl GroupState {
         let expected = free.max(now) + interval.saturating_mul(ahead);
         let turn = match number {
             None => self.line.last_time().map_or(expected, |last| expected.max(last + interval)),
-            Some(number) => match self.line.time_of(number) {
-                // It came early.
-                Some(time) if time > now => time.min(expected).max(free),
-                // Times are further apart than the mean latency requires; that reserve is used up first.
-                _ => free.max(now) + typical.saturating_mul(ahead),
-            },
+            // Times are further apart than the mean latency requires; that reserve is used up first.
+            Some(number) => {
+                let time = self.line.time_of(number).unwrap_or(now);
+                time.min(expected).max(free.max(now) + typical.saturating_mul(ahead))
+            }
         };
         let at = turn.min(bound + policy.max_defer).max(now + Duration::from_millis(1));
         if number.is_none() && self.line.len() >= policy.max_slots as u64 {
@@ -252,57 +240,6 @@ impl GroupState {
         let until = self.clock + context.policy.lease;
         self.in_flight[index].until = until;
         Answer::Extended(until)
-    }
-
-    fn earliest(&self, limits: &RateLimits, context: &Context<'_>) -> Earliest {
-        let (now, policy) = (self.clock, context.policy);
-        let sequential = limits.concurrency == 1;
-        let LastRequests { last_start, last_end } = self.last.max(context.earlier);
-        let last = if sequential { last_end } else { last_start };
-        let mut bound = last.map_or(now, |last| now.max(last + limits.min_delay));
-        let (mut at, mut reason) = (bound, WaitReason::MinDelay);
-        if let Some(request) = self.blocking_request(limits) {
-            let end = self.estimated_end(request, policy);
-            at = at.max(if sequential { end + limits.min_delay } else { end });
-            reason = WaitReason::Concurrency;
-            if sequential {
-                bound = bound.max(now + limits.min_delay);
-            }
-        }
-        if let Some(failures) = &self.failures {
-            bound = bound.max(failures.until());
-            at = at.max(bound);
-            reason = failures.why(now).unwrap_or(reason);
-        }
-        Earliest { at, bound, reason }
-    }
-
-    /// The request that has to end before one more can start.
-    fn blocking_request(&self, limits: &RateLimits) -> Option<&InFlight> {
-        let probe = self.failures.as_ref().and_then(|failures| failures.probe);
-        if let Some(request) = self.in_flight.iter().find(|request| Some(request.id) == probe) {
-            return Some(request);
-        }
-        let allowed = usize::try_from(limits.concurrency).unwrap_or(usize::MAX);
-        self.in_flight.get(self.in_flight.len().checked_sub(allowed)?)
-    }
-
-    /// Estimated end of a request, at most the end of its lease. A request that exceeds the latency estimate is assumed
-    /// to take half as long again, so that callers that wait for it ask a few times only.
-    fn estimated_end(&self, request: &InFlight, policy: &RateLimitPolicy) -> Timestamp {
-        let now = self.clock;
-        let estimate = request.started + self.latency(policy);
-        let end =
-            if estimate > now { estimate } else { now + (now.since(request.started) / 2).max(MIN_REMAINING) };
-        end.min(request.until)
-    }
-
-    fn latency(&self, policy: &RateLimitPolicy) -> Duration {
-        self.latency.map_or(policy.initial_latency, LatencyEstimate::upper_bound).min(policy.lease)
-    }
-
-    fn mean_latency(&self, policy: &RateLimitPolicy) -> Duration {
-        self.latency.map_or(policy.initial_latency, LatencyEstimate::mean).min(policy.lease)
     }
 
     /// When every holder of a place behind the window has come back.

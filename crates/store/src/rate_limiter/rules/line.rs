@@ -28,10 +28,6 @@ impl Line {
         self.first + self.window.len() as u64 + self.beyond
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.window.is_empty() && self.beyond == 0
-    }
-
     /// Number of places that are taken.
     pub(super) fn len(&self) -> u64 {
         self.taken().count() as u64 + self.beyond
@@ -151,7 +147,7 @@ mod tests {
         assert_eq!((line.first, line.beyond, line.ahead_of(304)), (155, 0, 149));
         assert_eq!(line.time_of(304), Some(at(9000)));
         line.pass_over(at(9001), at(9999));
-        assert!(line.is_empty() && line.next() == 305);
+        assert_eq!((line.len(), line.next()), (0, 305));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! does not come within [`RateLimitPolicy::grace`] is passed over.
 
 mod codec;
+mod estimate;
 mod failures;
 mod group_state;
 mod line;

@@ -11,6 +11,9 @@
 //! again. After [`MAX_TRIES`] a caller for a permit is told to ask again.
 
 mod queue;
+mod store;
+
+pub use store::{GroupStore, Load, Loaded, Swap};
 
 use super::{
     Group, Jitter, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome,
@@ -21,7 +24,6 @@ use crate::Timestamp;
 use parking_lot::Mutex;
 use queue::{Call, Queue};
 use std::{
-    fmt::Debug,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -46,62 +48,6 @@ const FULL_DELAY: Duration = Duration::from_secs(1);
 
 /// Maximum age of the number of groups in the state.
 const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
-
-/// Load of one group.
-#[derive(Debug, Clone)]
-pub struct Load {
-    /// The group.
-    pub group: Group,
-    /// Tickets whose places are loaded.
-    pub tickets: Vec<Ticket>,
-}
-
-/// State of one group in the store.
-#[derive(Debug, Clone)]
-pub struct Loaded {
-    /// Time of the store.
-    pub now: Timestamp,
-    /// Since when the store has its data: everything before may be lost.
-    pub since: Timestamp,
-    /// Version of the state; 0 without a state.
-    pub version: u64,
-    /// The state.
-    pub state: Vec<u8>,
-    /// Place of each ticket.
-    pub places: Vec<Option<u64>>,
-}
-
-/// Swap of the state of one group.
-#[derive(Debug, Clone)]
-pub struct Swap {
-    /// The group.
-    pub group: Group,
-    /// Version of the loaded state, which must be the same still.
-    pub expected: u64,
-    /// Time of the load, [`MAX_AGE`] ago at most.
-    pub loaded: Timestamp,
-    /// New version, unlike any before.
-    pub version: u64,
-    /// New state.
-    pub state: Vec<u8>,
-    /// When the state and the places expire. A state that has expired is removed.
-    pub expires: Timestamp,
-    /// Places that have changed.
-    pub places: Vec<(Ticket, Option<u64>)>,
-}
-
-/// Store of the states of groups, with a clock.
-#[async_trait::async_trait]
-pub trait GroupStore: Debug + Send + Sync + 'static {
-    /// Loads the states of groups.
-    async fn load(&self, loads: &[Load]) -> Result<Vec<Loaded>, RateLimiterError>;
-
-    /// Swaps the states of groups, each on its own. Returns whether each was swapped.
-    async fn swap(&self, swaps: &[Swap]) -> Result<Vec<bool>, RateLimiterError>;
-
-    /// Removes expired states and returns the number of the others.
-    async fn count(&self) -> Result<u64, RateLimiterError>;
-}
 
 /// Rate limiter on a shared store. Clones are handles on the same state.
 #[derive(Debug)]
@@ -200,11 +146,14 @@ impl<S: GroupStore> Shared<S> {
                 GroupState::new(now, jitter).after(LastRequests::until(now))
             })),
         };
+        // As it was loaded, so that a state that follows a clock that was set back is stored.
+        let mut before = state.clone();
         if let Some(current) = &mut state {
             current.catch_up(now, policy);
         }
-        state.take_if(|state| state.expires_at(policy) <= now);
-        let before = state.clone();
+        if state.take_if(|state| state.expires_at(policy) <= now).is_some() {
+            before = None;
+        }
         if state.is_none() && calls.iter().any(Call::is_for_permit) && self.is_full().await? {
             let at = now + FULL_DELAY.max(policy.idle_ttl / 4) + jitter.up_to(FULL_DELAY);
             let full = Answer::Wait { place: None, at, reason: WaitReason::Overloaded };
