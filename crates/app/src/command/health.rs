@@ -1,11 +1,11 @@
 //! `crawlway health`: readiness of a running process.
 
 use crate::{
-    ask::{Client, Target},
     config::Config,
     failure::{AlreadyReported, ExitKind, UsageError},
+    gateway_file,
     output::{Cell, Column, Output, Table, Tone},
-    presence,
+    service::{Client, Target},
 };
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ fn listen_url(config: &Config) -> anyhow::Result<Url> {
         Some(address) => address,
         None => config.gateway.listen().map_err(UsageError)?,
     };
-    presence::url_on_this_machine(address)
+    gateway_file::url_on_this_machine(address)
 }
 
 fn print(readiness: &HealthReport, output: &mut Output) -> anyhow::Result<()> {

@@ -2,10 +2,10 @@
 
 use super::{counted, require_confirmation};
 use crate::{
-    ask::{Queues, Target},
     config::Config,
     output::{Cell, Column, Output, Table, Tone, one_line},
     quantity::{format_duration, rough_duration},
+    service::{Queues, Target},
 };
 use clap::{Args, Subcommand};
 use crawlway_broker::QueueName;

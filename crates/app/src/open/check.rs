@@ -1,6 +1,6 @@
 //! Everything that `up` refuses before it asks a server, so that `config check` finds it, too.
 
-use super::{broker::queues_without_limits, mongodb, redis, stores};
+use super::{broker::check_brokers, mongodb, redis, stores};
 use crate::config::{
     Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, SeenKind,
 };
@@ -17,7 +17,7 @@ pub(crate) struct Listens {
 
 /// Refuses settings with which a process that listens there could not run.
 pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
-    let mut problems = vec![config.broker.check_to_open(&queues_without_limits(config))];
+    let mut problems = check_brokers(config);
     if config.records.kind == RecordKind::Postgresql {
         let options = stores::record_options(config, None);
         problems.push(options.and_then(|options| options.check().map_err(|error| error.to_string())));

@@ -12,7 +12,7 @@ pub(super) use local::{crawl, local_report};
 pub(super) use progress::ProgressMode;
 pub(super) use report::CrawlReport;
 
-use crate::{ask::Target, config::Config, output::Output, quantity::parse_duration};
+use crate::{config::Config, output::Output, quantity::parse_duration, service::Target};
 use clap::Args;
 use crawlway_fetch::AllowedRange;
 use crawlway_store::CrawlId;

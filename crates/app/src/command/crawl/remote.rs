@@ -7,10 +7,10 @@ use super::{
     report::{CrawlReport, seconds},
 };
 use crate::{
-    ask::Client,
     failure::UsageError,
     output::{Output, warn},
     quantity::format_duration,
+    service::Client,
     worker::stop_on_signals,
 };
 use anyhow::{Context, bail};
