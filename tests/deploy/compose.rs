@@ -44,7 +44,7 @@ pub(crate) const SEARCH: Stack = Stack {
     file: "compose.yaml",
     settings: "search.toml",
     gateway: "gateway",
-    parts: &["gateway", "search:crawl", "search:index", "inventory"],
+    parts: &["gateway", "inventory", "search:crawl", "search:index"],
     kinds: &[
         ("broker.kind", "rabbitmq"),
         ("records.kind", "postgresql"),

@@ -94,11 +94,16 @@ fn config_check_reports_every_problem_that_stops_up() {
         ),
         (&[ONE_PER_STAGE, RABBITMQ, AT], &["--only", "gateway"], "a gateway alone has no routes"),
         (&[("CRAWLWAY_ONLY_WORKER", "true")], &[], "renamed to `CRAWLWAY_ONE_PROCESS_PER_STAGE`"),
+        (
+            &[("CRAWLWAY_QUEUE__CRAWLER_QUEU__PREFETCH", "5")],
+            &[],
+            "no flow has a queue `crawler_queu`, as in `[queue.crawler_queu]`; there are `crawler_queue`",
+        ),
         (&[("CRAWLWAY_FLOWS", "search,paint")], &[], "expected names of flows: search, inventory"),
         (
             &[],
             &["--flows", "search", "--only", "inventory"],
-            "`--only inventory` is not among `--flows search`",
+            "`--only inventory` is not among the flows that run: search",
         ),
         (&[], &["--only", "worker:crawl"], "`--only worker:crawl` is now `--only search:crawl`"),
     ];

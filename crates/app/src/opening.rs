@@ -207,9 +207,7 @@ pub(crate) async fn declare(
             }
         }
     };
-    opening.open_one("broker", open).await?;
-    opening.readiness.opened("broker", Probe::broker(broker.clone()));
-    Ok(())
+    opening.open_one("broker", open).await
 }
 
 /// Whether a retry can succeed.

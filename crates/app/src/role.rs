@@ -73,7 +73,7 @@ impl Role {
             let flow = name.split(':').next().unwrap_or_default();
             if name != GATEWAY && !role.flows.iter().any(|known| known.module.name() == flow) {
                 return Err(UsageError(format!(
-                    "`--only {name}` is not among `--flows {}`",
+                    "`--only {name}` is not among the flows that run: {}; see `flows` and --flows",
                     flows.join(",")
                 )));
             }
@@ -187,6 +187,9 @@ mod tests {
             "`--only worker:crawl` is now `--only search:crawl`"
         );
         let refused = parse(&["inventory"], &["search"]).unwrap_err();
-        assert_eq!(refused, "`--only inventory` is not among `--flows search`");
+        assert_eq!(
+            refused,
+            "`--only inventory` is not among the flows that run: search; see `flows` and --flows"
+        );
     }
 }

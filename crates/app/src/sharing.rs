@@ -260,17 +260,16 @@ pub(crate) struct RoleReport {
 }
 
 impl RoleReport {
-    /// Reports of all roles.
-    pub(crate) fn all(config: &Config) -> Vec<Self> {
+    /// Reports of the gateway and of all stages of these flows.
+    pub(crate) fn all(config: &Config, flows: &[&'static dyn FlowModule]) -> Vec<Self> {
         let gateway = Self { role: "gateway".to_owned(), processes: "any", owned: Vec::new() };
         let of_stage = |flow: &'static dyn FlowModule, stage: &'static str| {
             let owned = Sharing::of(config, &Role::stages(flow, &[stage])).owned;
             let processes = if owned.is_empty() { "any" } else { "one" };
             Self { role: stage_name(flow.name(), stage), processes, owned }
         };
-        let flows = Role::of_settings(config).flows;
         let stages =
-            flows.iter().flat_map(|flow| flow.stages.iter().map(|stage| of_stage(flow.module, stage)));
+            flows.iter().flat_map(|flow| flow.stages().iter().map(|stage| of_stage(*flow, stage.name)));
         std::iter::once(gateway).chain(stages).collect()
     }
 

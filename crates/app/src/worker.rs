@@ -18,7 +18,7 @@ use crawlway_clock::{Clock, watch_for_suspensions};
 use crawlway_fetch::{AllowedRange, Fetcher, Request, resolve::Resolve};
 use crawlway_flow::{FlowExit, FlowServices, Shutdown, SoloLock, StageQueue, close_lost_trails};
 use crawlway_flows::search::{Export, QueuesWithFrontier, crawler_queue};
-use crawlway_gateway::StageMeter;
+use crawlway_gateway::{Probe, StageMeter};
 use crawlway_lock::DirectoryLock;
 use crawlway_store::{
     CrawlId, Frontier,
@@ -157,19 +157,24 @@ impl<'a> Process<'a> {
         let start = Start { restarts, ..Start::default() };
         let queues = open::queues_of(self.config, &*self.handles.broker, &self.role.modules());
         // Each flow by itself, since another broker may be missing.
-        let declare = futures::future::try_join_all(self.role.flows.iter().map(async |flow| {
+        let of_flows = futures::future::try_join_all(self.role.flows.iter().map(async |flow| {
             let queues = open::queues_of(self.config, &*self.handles.broker, &[flow.module]);
             opening::declare(&self.handles.broker, &queues, opening).await?;
             self.handles.set_declared(flow.module.name());
             flow.module.connected(&self.handles);
             anyhow::Ok(())
         }));
+        let declare = async {
+            of_flows.await?;
+            opening.readiness.opened("broker", Probe::broker(self.handles.broker.clone()));
+            anyhow::Ok(())
+        };
         let specs: BTreeMap<QueueName, QueueSpec> =
             queues.iter().map(|spec| (spec.name.clone(), spec.clone())).collect();
         let flows = self.role.flows.iter().filter(|flow| !flow.stages.is_empty());
         let flows =
             futures::future::try_join_all(flows.map(|flow| self.start_flow(flow, &specs, &start, opening)));
-        let (_, _, (), running) = tokio::try_join!(
+        let ((), (), (), running) = tokio::try_join!(
             opening::stores(self.config, &self.needs, &self.handles, opening),
             declare,
             self.connect(&start),

@@ -192,7 +192,7 @@ fn the_gateway_serves_what_it_shares_and_there_is_one_worker() {
     let stderr = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(stderr.contains("are in use by another process"), "{stderr}");
     for (part, expected) in [
-        ("search:crawl", "`--only search:crawl` is not among `--flows inventory`"),
+        ("search:crawl", "`--only search:crawl` is not among the flows that run: inventory"),
         ("inventory:fetch", "but inventory:fetch_waiting would run in another process than inventory:fetch"),
     ] {
         let refused = lab.run(&["up", "--only", part]);

@@ -95,9 +95,10 @@ struct Checked<'a> {
 
 fn check(sources: &Sources, role: &RoleArgs, output: &mut Output) -> anyhow::Result<()> {
     let loaded = load(sources);
-    let roles = loaded.as_ref().map(|loaded| RoleReport::all(&loaded.config)).unwrap_or_default();
+    let mut roles = Vec::new();
     let checked = loaded.and_then(|loaded| {
         let role = role.role(&loaded.config).map_err(|error| Problems(vec![Problem::plain(error.0)]))?;
+        roles = RoleReport::all(&loaded.config, &role.modules());
         up::check(&role, &loaded.config).map(|()| loaded)
     });
     let loaded = match checked {

@@ -202,7 +202,7 @@ async fn set_paused(
     if output.is_json() {
         return Ok(output.json(&set)?);
     }
-    let now = if set.paused { "paused" } else { "not paused" };
+    let now = if set.paused { "paused" } else { "resumed" };
     Ok(output.line(&format!("queue `{name}` is {now}"))?)
 }
 

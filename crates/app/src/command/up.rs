@@ -37,7 +37,7 @@ With shared stores, several processes can each run the gateway, a flow or a stag
   crawlway up --only search:index
   crawlway up --only inventory
   crawlway up --flows search                       without the flow inventory
-`crawlway config check` lists what each stage owns, and what must be shared.
+There, `crawlway config check` lists what each stage owns, and what must be shared.
 
 Servers may start in any order: the process retries with back-off, and /health/ready lists what is
 missing. URLs are accepted as soon as the broker is available.

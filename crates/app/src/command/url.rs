@@ -235,7 +235,10 @@ async fn get(id_or_url: &str, config: &Config, output: &mut Output) -> anyhow::R
         Some(record) if output.is_json() => output.json(record)?,
         Some(record) => print(&serde_json::from_value(record.clone())?, output)?,
         None if output.is_json() => output.json(&Value::Null)?,
-        None => output.line(&format!("`{}` has no record", one_line(id_or_url)))?,
+        None => output.line(&format!(
+            "`{}` has no record; one that is queued gets it when a worker begins (`crawlway up`)",
+            one_line(id_or_url)
+        ))?,
     }
     output.flush()?;
     if found.is_some() { Ok(()) } else { Err(AlreadyReported(ExitKind::Failed).into()) }

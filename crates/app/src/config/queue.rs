@@ -34,6 +34,11 @@ impl QueueSettings {
         table.map_or(spec.clone(), |table| table.applied_to(spec))
     }
 
+    /// Queues with a table of their own.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &QueueName> {
+        self.named.keys()
+    }
+
     /// `broker` in the table of a queue.
     pub(super) fn broker(&self, name: &QueueName) -> Option<&str> {
         self.named.get(name)?.broker.as_deref()
