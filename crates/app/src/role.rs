@@ -1,7 +1,6 @@
 //! Role of a process: the gateway and the stages that it runs.
 
 use crate::{
-    config::Config,
     failure::UsageError,
     flows::{self, FlowModule, StageInfo, Store},
 };
@@ -42,11 +41,6 @@ impl FlowRole {
 }
 
 impl Role {
-    /// The gateway, and all stages of the flows that the settings name.
-    pub(crate) fn of_settings(config: &Config) -> Self {
-        Self { gateway: true, flows: flows::enabled(config).into_iter().map(FlowRole::all_of).collect() }
-    }
-
     /// The gateway and all stages.
     pub(crate) fn everything() -> Self {
         Self { gateway: true, flows: flows::all().iter().map(|module| FlowRole::all_of(*module)).collect() }

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
     server: JoinHandle<()>,
-    /// `gateway.json` with the address, from the start of the stages until this is dropped.
+    /// `gateway.json` with the address, until this is dropped.
     presence: Option<Presence>,
 }
 

@@ -95,10 +95,15 @@ pub(crate) fn stores_of(config: &Config, role: &Role) -> StoreSet {
     stores.extend(used.filter(|store| is_available(config, role, **store)));
     if role.gateway {
         let routes = role.flows.iter().flat_map(|flow| flow.module.route_needs());
-        let routes = routes.chain([&Store::Trails]);
-        stores.extend(routes.filter(|store| is_available(config, role, **store)));
+        let routes = routes.copied().chain([&[Store::Trails][..]]);
+        stores.extend(routes.filter(|group| has_all(config, role, group)).flatten());
     }
     stores
+}
+
+/// Whether routes of a process with this role can use all of these stores.
+fn has_all(config: &Config, role: &Role, stores: &[Store]) -> bool {
+    stores.iter().all(|store| is_available(config, role, *store))
 }
 
 /// Whether routes of a process with this role can use a store: it is shared, or a stage that needs it runs here.
@@ -108,8 +113,8 @@ fn is_available(config: &Config, role: &Role, store: Store) -> bool {
 
 /// Whether a gateway with this role has all stores of its routes.
 pub(crate) fn lacks_nothing(config: &Config, role: &Role) -> bool {
-    let mut needs = role.flows.iter().flat_map(|flow| flow.module.route_needs()).chain([&Store::Trails]);
-    needs.all(|store| is_available(config, role, *store))
+    let mut groups = role.flows.iter().flat_map(|flow| flow.module.route_needs());
+    groups.all(|group| has_all(config, role, group)) && is_available(config, role, Store::Trails)
 }
 
 /// Why a process lacks a store that is not among [`stores_of`] it.
@@ -170,12 +175,10 @@ pub(crate) fn check_ownership(config: &Config, role: &Role) -> Result<(), String
     Ok(())
 }
 
-/// Whether any flow has all stores of its routes here.
+/// Whether any group of routes has all its stores here.
 fn can_serve(config: &Config, role: &Role) -> bool {
-    role.flows.iter().any(|flow| {
-        let needs = flow.module.route_needs();
-        needs.iter().any(|store| is_available(config, role, *store))
-    })
+    let mut groups = role.flows.iter().flat_map(|flow| flow.module.route_needs());
+    groups.any(|group| has_all(config, role, group))
 }
 
 /// An embedded queue belongs to one process, so that all stages of its flow and the gateway must run there.

@@ -166,8 +166,12 @@ fn migrate_file(sources: &Sources, dry_run: bool, output: &mut Output) -> anyhow
     let (migrated, renamed) = migrate(&text)
         .map_err(|error| UsageError(format!("cannot migrate `{}`: {error}", file.display())))?;
     let written = !dry_run && !renamed.is_empty();
+    let old = PathBuf::from(format!("{}.old", file.display()));
+    if written && old.exists() {
+        let text = format!("`{}` exists, and would be overwritten; move it away first", old.display());
+        return Err(UsageError(text).into());
+    }
     if written {
-        let old = PathBuf::from(format!("{}.old", file.display()));
         let cannot = || format!("cannot rewrite `{}`", file.display());
         // The backup is complete before the file is replaced.
         fs::copy(&file, &old).with_context(cannot)?;

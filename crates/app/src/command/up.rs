@@ -89,6 +89,12 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
         true => Serving::gateway(listening, &handles, &config, &role),
         false => Serving::health(listening, &handles, &config, &role),
     });
+    // Not for a gateway without the stores that commands ask for.
+    let is_found = role.gateway && (role.has_stages() || sharing::lacks_nothing(&config, &role));
+    // Commands find it while it waits for servers, too.
+    if let Some(endpoint) = endpoint.as_mut().filter(|_| is_found && later) {
+        endpoint.announce(&config)?;
+    }
     let opening = Opening { readiness: &handles.readiness, until: later.then_some(&stop) };
     let mut announced = false;
     let starting = process.start(&opening);
@@ -116,9 +122,7 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
     };
     handles.readiness.started(worker.failure_check());
     let ended = async {
-        // Not for a gateway without the stores that commands ask for.
-        let is_complete = role.has_stages() || sharing::lacks_nothing(&config, &role);
-        if let Some(endpoint) = endpoint.as_mut().filter(|_| role.gateway && is_complete) {
+        if let Some(endpoint) = endpoint.as_mut().filter(|_| is_found && !later) {
             endpoint.announce(&config)?;
         }
         if !announced {

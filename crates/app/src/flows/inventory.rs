@@ -63,8 +63,8 @@ impl FlowModule for InventoryFlow {
         Ok(flow.into_flow().into())
     }
 
-    fn route_needs(&self) -> &'static [Store] {
-        &[Store::Inventory]
+    fn route_needs(&self) -> &'static [&'static [Store]] {
+        &[&[Store::Inventory]]
     }
 
     fn routes(&self, handles: &Handles) -> FlowRoutes {

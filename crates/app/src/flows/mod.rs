@@ -49,8 +49,8 @@ pub trait FlowModule: Send + Sync {
     /// Wires some of the stages.
     fn wire(&self, context: FlowContext<'_>) -> anyhow::Result<WiredFlow>;
 
-    /// Stores that the routes need.
-    fn route_needs(&self) -> &'static [Store] {
+    /// Stores that the routes need, a list for each group of routes. A process that lacks one of a list opens none of it.
+    fn route_needs(&self) -> &'static [&'static [Store]] {
         &[]
     }
 
@@ -221,6 +221,14 @@ pub(crate) fn enabled(config: &Config) -> Vec<&'static dyn FlowModule> {
         config.flows.is_empty() || config.flows.iter().any(|name| name == flow.name())
     };
     all().iter().copied().filter(is_enabled).collect()
+}
+
+/// Fails if the settings leave out a flow.
+pub(crate) fn require(config: &Config, flow: &str) -> Result<(), String> {
+    if enabled(config).iter().any(|enabled| enabled.name() == flow) {
+        return Ok(());
+    }
+    Err(format!("the flow `{flow}` does not run with these settings; add it to `flows`"))
 }
 
 /// Refuses flows of the same name, and queues that two stages consume.

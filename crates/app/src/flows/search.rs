@@ -67,9 +67,9 @@ impl FlowModule for SearchFlow {
         Ok(WiredFlow { flow: flow.into_flow(), wake: Some(wake) })
     }
 
-    fn route_needs(&self) -> &'static [Store] {
+    fn route_needs(&self) -> &'static [&'static [Store]] {
         // The rate limiter for sitemaps, which the gateway fetches.
-        &[Store::Frontier, Store::Seen, Store::RateLimiter, Store::Index]
+        &[&[Store::Frontier, Store::Seen, Store::RateLimiter], &[Store::Index]]
     }
 
     fn routes(&self, _: &Handles) -> FlowRoutes {

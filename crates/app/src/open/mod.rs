@@ -89,6 +89,7 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
 pub(crate) fn not_while_served(config: &Config) -> anyhow::Result<()> {
     match gateway_file::running(&config.data_dir) {
         None => Ok(()),
+        Some(gateway_file::Running { pid, .. }) if pid == std::process::id() => Ok(()),
         Some(gateway_file::Running { address, pid }) => bail!(
             "data directory `{}` is in use by the gateway at http://{address} (process {pid}); ask that gateway, or stop \
              it first",

@@ -4,7 +4,7 @@ use super::{Client, Target};
 use crate::{
     command::{UrlArg, refuse_invalid_lines},
     failure::UsageError,
-    flows::InventoryFlow,
+    flows::{self, InventoryFlow},
     open,
 };
 use crawlway_broker::{QueueBackend, QueueName, Timestamp};
@@ -47,6 +47,7 @@ impl UrlSubmitter {
             Target::Remote(client) => return Ok(Self::Remote(client)),
             Target::Local(config) => config,
         };
+        flows::require(config, "inventory").map_err(UsageError)?;
         let guard = config.fetch.guard(&[])?;
         let invalid = |arg: &UrlArg| {
             let error = crawlway_flows::inventory::check(&arg.url, &guard).err()?;

@@ -155,7 +155,10 @@ where
 }
 
 async fn not_found(uri: Uri) -> Problem {
-    Problem::not_found(format!("no route `{}`; see `/api/docs/`", excerpt(uri.path())))
+    Problem::not_found(format!(
+        "no route `{}`; `/api/docs/` has those of the flows that run here (`flows`)",
+        excerpt(uri.path())
+    ))
 }
 
 async fn only_telemetry(uri: Uri) -> Problem {

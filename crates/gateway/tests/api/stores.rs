@@ -194,7 +194,10 @@ async fn a_gateway_has_the_routes_of_its_flows() {
     let mut gateway = TestGateway::idle().await;
     gateway.router = router(gateway.context.clone(), vec![FlowRoutes::inventory()], RouterOptions::default());
     let problem = gateway.get("/api/crawls").await.problem(404, "not-found");
-    assert_eq!(detail(&problem), "no route `/api/crawls`; see `/api/docs/`");
+    assert_eq!(
+        detail(&problem),
+        "no route `/api/crawls`; `/api/docs/` has those of the flows that run here (`flows`)"
+    );
     gateway.get("/api/urls").await.ok(200);
     gateway.get("/api/queues").await.ok(200);
     let document = gateway.get("/api/openapi.json").await.ok(200);

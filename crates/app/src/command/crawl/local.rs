@@ -9,7 +9,7 @@ use super::{
 use crate::{
     config::Config,
     failure::UsageError,
-    flows::SearchFlow,
+    flows::{self, SearchFlow},
     output::{Output, warn},
     role::Role,
     worker::{Overrides, Worker, stop_on_signals},
@@ -42,6 +42,14 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
         traps: config.search.traps(),
         state: DefinitionState::default(),
     };
+    flows::require(&config, "search").map_err(UsageError)?;
+    if config.one_process_per_stage {
+        bail!(UsageError(
+            "these settings are shared by several processes; use the gateway of the process with search:crawl, with \
+             --gateway URL"
+                .to_owned()
+        ));
+    }
     if config.shares_anything() && !config.only_process {
         bail!(UsageError(
             "these settings are shared by several processes, and the workers of the others would crawl with other settings; \
