@@ -406,7 +406,7 @@ fn old_keys_are_refused_with_their_new_names_and_migrated() {
     assert_eq!(home.read("crawlway.toml"), new);
     home.run("config check").ok();
     assert!(home.run("config migrate").ok().contains("needs no change"));
-    home.write("crawlway.toml", &old);
+    home.write("crawlway.toml", old);
     assert!(home.run("config migrate").refused(2).contains("`crawlway.toml.old` exists"));
     home.write("broken.toml", "[fetch\n");
     assert!(
