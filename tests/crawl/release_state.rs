@@ -63,7 +63,9 @@ impl Release {
             if request.path == "/robots.txt" {
                 return web::response("404 X", "", b"");
             }
-            seen.lock().unwrap().push((format!("http://{}:{port}{}", request.host, request.path), Instant::now()));
+            seen.lock()
+                .unwrap()
+                .push((format!("http://{}:{port}{}", request.host, request.path), Instant::now()));
             let path = &request.path;
             let body = format!("<title>Page {path}</title><p>Common text of page {path}</p>");
             web::response("200 X", "content-type: text/html\r\n", body.as_bytes())
@@ -146,7 +148,8 @@ impl Release {
         let mut line = String::new();
         process.stdout().read_line(&mut line).unwrap();
         let log = || fs::read_to_string(self.home.path().join("log")).unwrap();
-        let started = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{only:?} did not start: {}", log()));
+        let started =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("{only:?} did not start: {}", log()));
         (process, started)
     }
 
@@ -160,7 +163,11 @@ impl Release {
         let [a, b, c] = self.net;
         let key = format!("{{crawlway}}:gate:lane:{a}.{b}.{c}.{host}");
         let reply = self.servers.as_ref().unwrap().redis.command(&format!("HGET {key} left_until")).unwrap();
-        let until: u64 = reply.lines().nth(1).and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{key}: {reply}"));
+        let until: u64 = reply
+            .lines()
+            .nth(1)
+            .and_then(|line| line.parse().ok())
+            .unwrap_or_else(|| panic!("{key}: {reply}"));
         Duration::from_millis(until.saturating_sub(now()))
     }
 
@@ -187,7 +194,9 @@ fn shifted(text: &str, saved_at: u64) -> String {
         let number = &rest[start..start + digits];
         result.push_str(&rest[..start]);
         match number.parse::<u64>() {
-            Ok(time) if digits == 13 && time.abs_diff(saved_at) < NEAR => result.push_str(&(time + age).to_string()),
+            Ok(time) if digits == 13 && time.abs_diff(saved_at) < NEAR => {
+                result.push_str(&(time + age).to_string())
+            }
             _ => result.push_str(number),
         }
         rest = &rest[start + digits..];

@@ -22,7 +22,8 @@ fn a_data_directory_of_release_0_2_is_continued() {
     // The page was too large for the setting of the release at that time.
     replay(&gateway, "crawler_queue");
     let long = release.url(5, "/long");
-    gateway.wait("/api/search?q=long", |found| found["total"] == 1 && found["hits"][0]["url"] == long.as_str());
+    gateway
+        .wait("/api/search?q=long", |found| found["total"] == 1 && found["hits"][0]["url"] == long.as_str());
     check_end(&release, &gateway, &[long]);
 }
 
@@ -42,7 +43,8 @@ fn servers_of_release_0_2_are_taken_over_by_several_processes() {
     gateway.ask("POST", "/api/urls", &json!({ "url": release.url(3, "/new") }));
     finish(&release, &gateway);
     record_is(&release, &gateway, 3, "/new", "COMPLETED");
-    let (first, at) = release.requests().into_iter().find(|(url, _)| url.starts_with(&release.url(3, ""))).unwrap();
+    let (first, at) =
+        release.requests().into_iter().find(|(url, _)| url.starts_with(&release.url(3, ""))).unwrap();
     assert!(at - began >= backoff - Duration::from_secs(1), "{first} after {:?} of {backoff:?}", at - began);
     // The message was invalid, and still is: it is replayed, refused again and dropped.
     replay(&gateway, "crawler_queue");
@@ -139,7 +141,8 @@ fn record_is(release: &Release, gateway: &Gateway, host: u8, path: &str, status:
 /// Every page is in the index once, no queue has anything left, and the site was asked politely and for nothing twice.
 fn check_end(release: &Release, gateway: &Gateway, more: &[String]) {
     let listed = gateway.get("/api/pages?limit=100");
-    let mut pages: Vec<&str> = listed["pages"].as_array().unwrap().iter().map(|page| page["url"].as_str().unwrap()).collect();
+    let mut pages: Vec<&str> =
+        listed["pages"].as_array().unwrap().iter().map(|page| page["url"].as_str().unwrap()).collect();
     pages.sort_unstable();
     let mut expected: Vec<String> = (1..PAGES).map(|number| release.url(1, &format!("/{number}"))).collect();
     expected.extend([release.url(1, "/"), release.url(2, "/broken"), release.url(3, "/down")]);
@@ -147,7 +150,8 @@ fn check_end(release: &Release, gateway: &Gateway, more: &[String]) {
     expected.sort_unstable();
     assert_eq!(pages, expected);
     gateway.wait("/api/queues", |listed| {
-        let is_empty = |queue: &Value| ["ready", "in_flight", "delayed", "dead"].iter().all(|kind| queue[kind] == 0);
+        let is_empty =
+            |queue: &Value| ["ready", "in_flight", "delayed", "dead"].iter().all(|kind| queue[kind] == 0);
         listed["queues"].as_array().unwrap().iter().all(is_empty)
     });
     let requests = release.requests();
@@ -159,6 +163,10 @@ fn check_end(release: &Release, gateway: &Gateway, more: &[String]) {
     let front = release.url(1, "/");
     let crawled: Vec<Instant> =
         requests.iter().filter(|(url, _)| url.starts_with(&front)).map(|(_, at)| *at).collect();
-    assert_eq!(crawled.len(), PAGES - INDEXED - 3, "pages of the release are not fetched again: {requests:?}");
+    assert_eq!(
+        crawled.len(),
+        PAGES - INDEXED - 3,
+        "pages of the release are not fetched again: {requests:?}"
+    );
     assert!(crawled.windows(2).all(|pair| pair[1] - pair[0] >= MIN_DELAY), "too fast: {requests:?}");
 }
