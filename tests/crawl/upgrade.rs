@@ -72,6 +72,8 @@ fn migrate_settings(release: &Release) {
         let refused = release.refused(&["up", "--only", old]);
         assert!(refused.contains(&format!("`--only {new}`")), "{refused}");
     }
+    let flags = release.run(&["crawl", "--gap", "1s", "--in-flight", "2", "--help"]);
+    assert!(flags.status.success(), "flags have kept their old names: {flags:?}");
 }
 
 fn gateway(started: &Value) -> Gateway {
@@ -87,7 +89,7 @@ fn inspect(release: &Release, gateway: &Gateway) {
         assert!(letter["reason"].as_str().unwrap().contains(error), "{letter}");
         let id = letter["id"].as_str().unwrap();
         let whole = gateway.get(&format!("/api/dead/{queue}/{id}"));
-        assert!(!whole["body"].is_null(), "{whole}");
+        assert!(!whole["message"]["body"].is_null(), "{whole}");
     }
     for queue in ["crawler_queue", "url_inventory"] {
         let shown = gateway.get(&format!("/api/queues/{queue}"));
