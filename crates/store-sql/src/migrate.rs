@@ -1,9 +1,9 @@
 //! Schema migrations: numbered steps, each applied once and never changed after.
 
 use crate::{
+    connection::{Arg, Tx},
     dialect::{Dialect, Sql, expand},
     fault::Fault,
-    link::{Arg, Tx},
 };
 
 /// Step 1 is the first. A change of the schema is a new step at the end.

@@ -86,7 +86,7 @@ fn print(readiness: &HealthReport, output: &mut Output) -> anyhow::Result<()> {
             Cell::new(name.as_str()),
             backend.as_deref().map_or_else(Cell::none, Cell::new),
             if *ready { Cell::new("ready") } else { Cell::new("not ready").tone(Tone::Alarm) },
-            reason.as_deref().map_or_else(Cell::none, |reason| Cell::cut(reason, 120)),
+            reason.as_deref().map_or_else(Cell::none, |reason| Cell::cut(reason, 1_000)),
         ]);
     }
     output.line(if readiness.ready { "ready" } else { "not ready" })?;

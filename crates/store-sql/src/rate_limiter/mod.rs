@@ -10,9 +10,9 @@
 //! a rolling update.
 
 use crate::{
+    connection::{Arg, Row},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Row},
     rows::Rows,
     store::{SqlStore, transact},
     time::{saturating_i64, timestamp},
@@ -107,7 +107,7 @@ impl SqlStore {
 }
 
 /// Creates the functions, unless they exist.
-async fn create_functions(tx: &mut crate::link::Tx) -> Result<(), Fault> {
+async fn create_functions(tx: &mut crate::connection::Tx) -> Result<(), Fault> {
     // The number of the advisory lock is arbitrary.
     static LOCK: Sql = Sql::new("SELECT 1 FROM (SELECT pg_advisory_xact_lock(7239452018447)) l");
     static LAST: LazyLock<String> =
