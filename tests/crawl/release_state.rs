@@ -195,7 +195,7 @@ fn shifted(text: &str, saved_at: u64) -> String {
         result.push_str(&rest[..start]);
         match number.parse::<u64>() {
             Ok(time) if digits == 13 && time.abs_diff(saved_at) < NEAR => {
-                result.push_str(&(time + age).to_string())
+                result.push_str(&(time + age).to_string());
             }
             _ => result.push_str(number),
         }
