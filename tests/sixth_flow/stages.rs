@@ -106,7 +106,10 @@ impl Stage for StoreResult {
     async fn after_publish(&self, effects: &[&(String, String)], _: &Context) -> Result<(), EffectError> {
         let write = |(id, checksum): &(String, String)| {
             fs::create_dir_all(&*self.directory)?;
-            fs::write(self.directory.join(id), checksum)
+            let (new, path) = (self.directory.join(format!("{id}.new")), self.directory.join(id));
+            // Renamed, so that a reader never sees a part of it.
+            fs::write(&new, checksum)?;
+            fs::rename(new, path)
         };
         effects
             .iter()
