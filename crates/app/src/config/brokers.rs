@@ -290,7 +290,7 @@ mod tests {
         let config = given(&[RABBITMQ, search, ALONE]).unwrap().config;
         let tables: Vec<String> = config.brokers_in_use(FLOWS).iter().map(BrokerInUse::table).collect();
         assert_eq!(tables, ["broker", "brokers.events"]);
-        // A broker without queues is shared by nobody.
+        // A broker without queues shares nothing.
         assert!(!given(&[RABBITMQ]).unwrap().config.shares_anything());
     }
 }
