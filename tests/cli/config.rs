@@ -12,13 +12,17 @@ fn defaults_are_shown() {
 #[test]
 fn the_output_of_show_is_a_file_with_the_same_effect() {
     let home = Home::new();
-    home.write("crawlway.toml", "[queue.\"scraped.kijiji\"]\nlease = \"2min\"\n[queue.jobs]\nprefetch = 1\n");
+    home.write(
+        "crawlway.toml",
+        "[queue.\"scraped.kijiji\"]\nlease = \"2min\"\n[queue.jobs]\nprefetch = 1\n[brokers.events]\n[search]\nbroker = \"events\"\n",
+    );
     let shown = home.run_with("config show", &[("CRAWLWAY_QUEUE__JOBS__LEASE", "1h")]).ok();
     home.write("again.toml", &shown);
     let again = home.run("config show --config again.toml").ok();
     let values = |text: &str| -> toml::Table { text.parse().unwrap() };
     assert_eq!(values(&shown), values(&again));
     assert_eq!(values(&shown)["queue"]["jobs"]["lease"].as_str(), Some("1h"));
+    assert_eq!(values(&shown)["brokers"]["events"]["kind"].as_str(), Some("embedded"));
 }
 
 #[test]
@@ -72,14 +76,20 @@ fn a_valid_config_is_reported() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 114 settings are set, the others have their defaults\n"
+        "ok: no config file; 0 of 118 settings are set, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 114 settings are set, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 118 settings are set, the others have their defaults\n"
     );
-    assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
+    let checked = home.run("config check --json").json();
+    assert_eq!((&checked["ok"], &checked["problems"]), (&json!(true), &json!([])));
+    let names: Vec<_> = checked["roles"].as_array().unwrap().iter().map(|role| &role["role"]).collect();
+    assert_eq!(
+        names,
+        ["gateway", "search:crawl", "search:index", "inventory:fetch", "inventory:fetch_waiting"]
+    );
 }
 
 /// Two processes with some stores of their own would break politeness together, and lose pages.
@@ -89,7 +99,7 @@ fn stores_are_shared_all_or_none() {
     let rabbitmq = ("CRAWLWAY_BROKER__KIND", "rabbitmq");
     let refused = home.run_with("config check", &[rabbitmq]).refused(2);
     assert!(refused.contains(
-        "each would have its own of the records, the seen URLs, the rate limiter, the search index and the inventory"
+        "each would have its own of the frontier, the trails, the seen URLs, the rate limiter, the inventory and the search index"
     ));
     home.write(
         "crawlway.toml",
@@ -187,7 +197,7 @@ fn problems_as_json() {
         "key": "broker.kidn",
         "problem": "unknown key; did you mean `broker.kind`?",
     });
-    assert_eq!(checked, json!({ "ok": false, "problems": [problem] }));
+    assert_eq!(checked, json!({ "ok": false, "problems": [problem], "roles": [] }));
 }
 
 #[test]
@@ -271,6 +281,10 @@ fn a_server_without_an_address_is_reported_with_its_setting() {
             "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nhost = \"\"\nuser = \"a\"\npassword = \"b\"",
             "set `broker.rabbitmq.url` or `broker.rabbitmq.host`",
         ),
+        (
+            "[brokers.events]\nkind = \"rabbitmq\"\n[search]\nbroker = \"events\"",
+            "there are no user name and password; set `brokers.events.rabbitmq.user` and `brokers.events.rabbitmq.password`",
+        ),
         ("[records]\nkind = \"postgresql\"", "`records.postgresql.url` is empty"),
         ("[seen]\nkind = \"redis\"", "`seen.kind` is \"redis\", but `redis.url` is empty"),
         ("[rate_limit]\nkind = \"redis\"", "`rate_limit.kind` is \"redis\", but `redis.url` is empty"),
@@ -293,22 +307,62 @@ fn a_server_without_an_address_is_reported_with_its_setting() {
 }
 
 #[test]
-fn a_gateway_and_one_worker_may_share_only_the_broker_and_the_inventory() {
+fn a_queue_on_a_broker_that_cannot_hold_it_or_does_not_exist_is_refused() {
+    let home = Home::new();
+    let events =
+        "only_process = true\n[brokers.events]\nkind = \"rabbitmq\"\nrabbitmq.url = \"amqp://a:b@c\"\n";
+    let long = "[queue.crawler_queue]\nlease = \"3d\"\n";
+    for (settings, named) in [
+        (
+            format!("{events}[search]\nbroker = \"events\"\n{long}"),
+            "`[brokers.events]`: queue `crawler_queue` asks for lease",
+        ),
+        (
+            format!("{events}[search]\nbroker = \"evnts\"\n"),
+            "crawlway.toml:6: `search.broker`: names `evnts`, but there is no `[brokers.evnts]`; there are `[broker]`, \
+             `[brokers.events]`",
+        ),
+    ] {
+        home.write("crawlway.toml", &settings);
+        for line in ["config check", "up"] {
+            let stderr = home.run(line).refused(2);
+            assert!(stderr.contains(named), "{line}: {stderr}");
+        }
+        assert!(!home.data().exists(), "a refusal changes nothing");
+    }
+    // The embedded default broker holds the same queue.
+    home.write("crawlway.toml", &format!("{events}[inventory]\nbroker = \"events\"\n{long}"));
+    home.run("config check").ok();
+}
+
+#[test]
+fn a_stage_that_runs_in_one_process_may_own_stores() {
     let home = Home::new();
     let broker = "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nuser = \"a\"\npassword = \"b\"\n";
     let inventory =
         "[inventory]\nstore = \"mongodb\"\n[inventory.mongodb]\nurl = \"mongodb://127.0.0.1:1\"\n";
     home.write("crawlway.toml", &format!("{broker}{inventory}"));
     let stderr = home.run("config check").refused(2);
-    assert!(stderr.contains("`only_worker = true`"), "{stderr}");
-    home.write("crawlway.toml", &format!("only_worker = true\n{broker}{inventory}"));
-    assert!(home.run("config check").ok().starts_with("ok: "));
-    home.write("crawlway.toml", &format!("only_worker = true\n{broker}"));
+    assert!(stderr.contains("`one_process_per_stage = true`"), "{stderr}");
+    home.write("crawlway.toml", &format!("one_process_per_stage = true\n{broker}{inventory}"));
+    let checked = home.run("config check").ok();
+    for line in [
+        "ok: ",
+        "  gateway: any number of processes\n",
+        "  search:crawl: one process, which owns the frontier, the trails, the seen URLs and the rate limiter\n",
+        "  search:index: one process, which owns the trails and the search index\n",
+        "  inventory:fetch: one process, which owns the trails and the rate limiter\n",
+    ] {
+        assert!(checked.contains(line), "{line}: {checked}");
+    }
+    let report: serde_json::Value = serde_json::from_str(&home.run("config check --json").ok()).unwrap();
+    let gateway = json!({ "role": "gateway", "processes": "any", "owned": [] });
+    assert_eq!(report["roles"][0], gateway, "{report}");
+    assert_eq!(report["roles"][2]["processes"], "one", "{report}");
+    let both = "one_process_per_stage = true\nonly_process = true\n";
+    home.write("crawlway.toml", &format!("{both}{broker}{inventory}"));
     let stderr = home.run("config check").refused(2);
-    assert!(stderr.contains("set `broker.kind` and `inventory.store`"), "{stderr}");
-    home.write("crawlway.toml", &format!("only_worker = true\nonly_process = true\n{broker}{inventory}"));
-    let stderr = home.run("config check").refused(2);
-    assert!(stderr.contains("expected one of `only_process` and `only_worker`"), "{stderr}");
+    assert!(stderr.contains("expected one of `only_process` and `one_process_per_stage`"), "{stderr}");
 }
 
 #[test]
@@ -352,6 +406,8 @@ fn old_keys_are_refused_with_their_new_names_and_migrated() {
     assert_eq!(home.read("crawlway.toml"), new);
     home.run("config check").ok();
     assert!(home.run("config migrate").ok().contains("needs no change"));
+    home.write("crawlway.toml", old);
+    assert!(home.run("config migrate").refused(2).contains("`crawlway.toml.old` exists"));
     home.write("broken.toml", "[fetch\n");
     assert!(
         home.run("config migrate --config broken.toml").refused(2).contains("cannot migrate `broken.toml`")

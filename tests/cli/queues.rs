@@ -54,7 +54,7 @@ fn a_pause_lasts_until_the_resume() {
         home.run("queues resume crawler_queue --json").json(),
         json!({ "queue": "crawler_queue", "paused": false })
     );
-    assert_eq!(home.run("queues resume crawler_queue").ok(), "queue `crawler_queue` is not paused\n");
+    assert_eq!(home.run("queues resume crawler_queue").ok(), "queue `crawler_queue` is resumed\n");
     assert_eq!(home.run("queues show crawler_queue --json").json()["paused"], false);
 }
 

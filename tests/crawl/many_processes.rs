@@ -21,8 +21,8 @@ fn four_crawl_workers_stay_polite_and_lose_nothing_while_workers_are_killed() {
     let broker = PrivateRabbitMq::start();
     Servers::with(broker.server(), &database).share(&mut lab);
     let gateway = Gateway::start(&lab);
-    let mut crawlers: Vec<Process> = (0..4).map(|_| Process::start(&lab, "worker:crawl")).collect();
-    let mut indexers: Vec<Process> = (0..2).map(|_| Process::start(&lab, "worker:index")).collect();
+    let mut crawlers: Vec<Process> = (0..4).map(|_| Process::start(&lab, "search:crawl")).collect();
+    let mut indexers: Vec<Process> = (0..2).map(|_| Process::start(&lab, "search:index")).collect();
     let mut crawl = lab.program("crawl");
     crawl.args(&lab.ground_truth().start).args(["--gateway", &gateway.url()]);
     for host in lab.server.web().hosts() {
@@ -38,9 +38,9 @@ fn four_crawl_workers_stay_polite_and_lose_nothing_while_workers_are_killed() {
         if lab.requests() >= next && turn < 12 {
             next = lab.requests() + 40;
             if turn % 4 == 3 {
-                indexers[turn % 2] = Process::start(&lab, "worker:index");
+                indexers[turn % 2] = Process::start(&lab, "search:index");
             } else {
-                crawlers[turn % 4] = Process::start(&lab, "worker:crawl");
+                crawlers[turn % 4] = Process::start(&lab, "search:crawl");
             }
             turn += 1;
         }
@@ -62,15 +62,15 @@ fn a_worker_without_gateway_serves_health_and_metrics_at_metrics_listen() {
     Servers::on(&host, &database).share(&mut lab);
     lab.variables.push(("CRAWLWAY_METRICS__LISTEN", "0.0.0.0:0".to_owned()));
     let mut up = lab.program("up");
-    up.args(["--only", "worker:crawl"]);
+    up.args(["--only", "search:crawl"]);
     let refused = lab.finish(up);
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("`metrics.listen` is 0.0.0.0:0") && stderr.contains("gateway.token"), "{stderr}");
 
     lab.variables.push(("CRAWLWAY_METRICS__LISTEN", "127.0.0.1:0".to_owned()));
-    let (worker, started) = Process::start_and_wait(&lab, "worker:crawl");
-    assert_eq!(started["parts"], json!(["worker:crawl"]), "{started}");
+    let (worker, started) = Process::start_and_wait(&lab, "search:crawl");
+    assert_eq!(started["parts"], json!(["search:crawl"]), "{started}");
     let url = started["metrics"].as_str().unwrap();
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
     let get = |path| http::request(address, "GET", path, &[], "").unwrap();
@@ -89,7 +89,7 @@ fn a_worker_without_gateway_serves_health_and_metrics_at_metrics_listen() {
     assert!(http::request(address, "GET", "/health/live", &[], "").is_err(), "the address is still served");
 
     lab.variables.retain(|(name, _)| *name != "CRAWLWAY_METRICS__LISTEN");
-    let (_worker, started) = Process::start_and_wait(&lab, "worker:crawl");
+    let (_worker, started) = Process::start_and_wait(&lab, "search:crawl");
     assert!(started.get("metrics").is_none(), "no metrics address by default: {started}");
     drop(_worker);
     database.drop();
@@ -102,7 +102,7 @@ fn an_index_worker_needs_no_redis() {
     let (database, host) = (Database::new("no_redis"), VirtualHost::new("no-redis"));
     Servers { redis: "redis://127.0.0.1:1".to_owned(), ..Servers::on(&host, &database) }.share(&mut lab);
     let mut up = lab.program("up");
-    up.args(["--only", "worker:index"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    up.args(["--only", "search:index"]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut worker = up.spawn().unwrap();
     let output = worker.stdout.take().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -116,7 +116,7 @@ fn an_index_worker_needs_no_redis() {
     worker.wait().unwrap();
     database.drop();
     assert!(
-        started.as_ref().is_ok_and(|line| line.contains("worker:index")),
+        started.as_ref().is_ok_and(|line| line.contains("search:index")),
         "the worker waits for Redis: {started:?}"
     );
 }

@@ -72,7 +72,7 @@ fn a_redis_that_lost_its_data_costs_at_most_a_second_fetch_and_one_minimum_delay
     let mut redis = PrivateRedis::start(Persistence::None);
     Servers { redis: redis.url(), ..Servers::on(&host, &database) }.share(&mut lab);
     let gateway = Gateway::start(&lab);
-    let processes = ["worker:crawl", "worker:crawl", "worker:crawl", "worker:index"];
+    let processes = ["search:crawl", "search:crawl", "search:crawl", "search:index"];
     let processes = processes.map(|part| Process::start_and_wait(&lab, part));
     let crawl = gateway.begin_crawl(&lab);
     await_requests(&lab, 120);
@@ -105,7 +105,7 @@ fn a_restart_of_rabbitmq_loses_no_page() {
     let mut broker = PrivateRabbitMq::start();
     Servers::with(broker.server(), &database).share(&mut lab);
     let gateway = Gateway::start(&lab);
-    let processes = ["worker:crawl", "worker:crawl", "worker:index", "worker:index"];
+    let processes = ["search:crawl", "search:crawl", "search:index", "search:index"];
     let processes = processes.map(|part| Process::start_and_wait(&lab, part));
     let crawl = gateway.begin_crawl(&lab);
     await_requests(&lab, 120);
@@ -129,10 +129,10 @@ fn pages_wait_in_the_queue_while_the_indexer_cannot_reach_postgresql() {
     let (scheme, rest) = database.url.split_once('@').unwrap();
     let (server, name) = rest.split_once('/').unwrap();
     let proxy = lab.runtime.block_on(Proxy::in_front_of(server.to_owned()));
-    let crawlers = [(); 2].map(|()| Process::start_and_wait(&lab, "worker:crawl"));
+    let crawlers = [(); 2].map(|()| Process::start_and_wait(&lab, "search:crawl"));
     lab.postgres = Some(format!("{scheme}@{}/{name}", proxy.address()));
     let gateway = Gateway::start(&lab);
-    let indexer = Process::start_and_wait(&lab, "worker:index");
+    let indexer = Process::start_and_wait(&lab, "search:index");
     lab.postgres = Some(database.url.clone());
 
     let crawl = gateway.begin_crawl(&lab);

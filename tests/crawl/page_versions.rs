@@ -82,13 +82,13 @@ fn the_postgresql_index_keeps_the_newest_version_despite_kills() {
     };
     publish(&["1", "2"]);
     for round in 0..3 {
-        let (indexer, _) = Process::start_and_wait(&lab, "worker:index");
+        let (indexer, _) = Process::start_and_wait(&lab, "search:index");
         std::thread::sleep(Duration::from_millis(100 + 100 * round));
         // Killed with unsettled messages of both versions.
         drop(indexer);
     }
     publish(&["1"]);
-    let _indexer = Process::start_and_wait(&lab, "worker:index");
+    let _indexer = Process::start_and_wait(&lab, "search:index");
     let records = lab.records();
     // Queue depths are delayed, so that a queue may look empty before its last messages are settled.
     wait_until("everything is settled, and every page is of the second version", || {

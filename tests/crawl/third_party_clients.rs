@@ -32,7 +32,7 @@ fn a_consumer_gets_every_page_once_with_the_schema_of_the_contract() {
     assert_eq!(consumer.next_line(), json!({ "declared": "crawler_queue" }));
     let begun = Timestamp::now();
     let gateway = Gateway::start(&lab);
-    let _workers = [(); 2].map(|()| Process::start_and_wait(&lab, "worker:crawl"));
+    let _workers = [(); 2].map(|()| Process::start_and_wait(&lab, "search:crawl"));
     let crawl = gateway.begin_crawl(&lab);
     gateway.await_fetched(&crawl);
     let messages = consumer.finish();
@@ -131,7 +131,7 @@ fn urls_marked_as_seen_in_redis_are_not_fetched_and_invalid_values_delay_no_othe
     }
 
     let gateway = Gateway::start(&lab);
-    let _worker = Process::start_and_wait(&lab, "worker:crawl");
+    let _worker = Process::start_and_wait(&lab, "search:crawl");
     let crawl = gateway.begin_crawl(&lab);
     gateway.await_fetched(&crawl);
     let requests = lab.server.log().unwrap().entries();
@@ -154,7 +154,7 @@ fn valid_messages_of_a_publisher_are_indexed_and_invalid_ones_become_dead_letter
     Servers::on(&host, &database).share(&mut lab);
     // Crawlway declares the queue first; the client's plain declaration must be compatible.
     let gateway = Gateway::start(&lab);
-    let indexer = Process::start_and_wait(&lab, "worker:index");
+    let indexer = Process::start_and_wait(&lab, "search:index");
     let published = client(&host, "publish.py", &[]).finish();
     let of =
         |field: &str| published.iter().filter(|one| one.get(field).is_some()).cloned().collect::<Vec<_>>();

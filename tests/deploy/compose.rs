@@ -44,7 +44,7 @@ pub(crate) const SEARCH: Stack = Stack {
     file: "compose.yaml",
     settings: "search.toml",
     gateway: "gateway",
-    parts: &["gateway", "worker:crawl", "worker:index", "worker:inventory"],
+    parts: &["gateway", "inventory", "search:crawl", "search:index"],
     kinds: &[
         ("broker.kind", "rabbitmq"),
         ("records.kind", "postgresql"),
@@ -61,7 +61,7 @@ pub(crate) const INVENTORY: Stack = Stack {
     file: "inventory.compose.yaml",
     settings: "inventory.toml",
     gateway: "api",
-    parts: &["gateway", "worker:inventory"],
+    parts: &["gateway", "inventory"],
     kinds: &[("broker.kind", "rabbitmq"), ("inventory.store", "mongodb")],
     addresses: &["broker.rabbitmq.management", "inventory.mongodb.url"],
     ports: &[("rabbitmq", &[5672, 15672]), ("mongodb", &[27017])],

@@ -18,6 +18,10 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("cargo deny", "needs another program and the network"),
     ("cargo install", "builds with optimisations and installs"),
     ("sudo ", "changes the machine"),
+    (
+        "CRAWLWAY_GATEWAY__LISTEN=",
+        "needs RabbitMQ and Redis; `tests/up/search_shared_queue.rs` runs the same processes",
+    ),
 ];
 
 /// Expected parts of standard output, by document and a part of the command.

@@ -22,7 +22,7 @@ use url::Url;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 const GATEWAY: &[&str] = &["up", "--only", "gateway"];
-const WORKERS: &[&str] = &["up", "--only", "worker:crawl,worker:index,worker:inventory"];
+const WORKERS: &[&str] = &["up", "--only", "search:crawl,search:index,inventory"];
 
 /// All servers behind proxies, and settings that put every dependency on one of them.
 struct Servers {

@@ -105,6 +105,11 @@ impl Up {
         self.request("POST", path, &body.to_string())
     }
 
+    /// Response that is no JSON.
+    pub(crate) fn get_text(&self, path: &str) -> (u16, String) {
+        http::request(&self.address, "GET", path, &[], "").unwrap()
+    }
+
     fn request(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let (status, body) = http::request(&self.address, method, path, &[], body).unwrap();
         (status, serde_json::from_str(&body).unwrap_or(Value::Null))

@@ -17,10 +17,10 @@ fn a_part_of_the_process_needs_shared_stores() {
         &lab,
         &["up", "--only", "gateway"],
         &[],
-        &["worker:crawl and worker:index", "owned by one process"],
+        &["search:crawl and search:index", "owned by one process"],
     );
-    rejected(&lab, &["up", "--only", "worker:crawl,worker:index"], &[], &["leaves out gateway"]);
-    rejected(&lab, &["up", "--only", "worker:paint"], &[], &["worker:paint", "worker:crawl"]);
+    rejected(&lab, &["up", "--only", "search:crawl,search:index"], &[], &["leaves out gateway"]);
+    rejected(&lab, &["up", "--only", "worker:paint"], &[], &["worker:paint", "search:crawl"]);
 }
 
 #[test]
@@ -52,6 +52,7 @@ type Rejection = (&'static [(&'static str, &'static str)], &'static [&'static st
 #[test]
 fn config_check_reports_every_problem_that_stops_up() {
     const ONE: (&str, &str) = ("CRAWLWAY_ONLY_PROCESS", "true");
+    const ONE_PER_STAGE: (&str, &str) = ("CRAWLWAY_ONE_PROCESS_PER_STAGE", "true");
     const RABBITMQ: (&str, &str) = ("CRAWLWAY_BROKER__KIND", "rabbitmq");
     const SEEN: (&str, &str) = ("CRAWLWAY_SEEN__KIND", "redis");
     const ON_REDIS: (&str, &str) = ("CRAWLWAY_REDIS__URL", "redis://localhost");
@@ -64,8 +65,8 @@ fn config_check_reports_every_problem_that_stops_up() {
         (&[("CRAWLWAY_GATEWAY__URL", "ftp://crawl.example.org")], &[], "the URL of a gateway"),
         (&[("CRAWLWAY_FETCH__ALLOW", "everywhere")], &[], "CRAWLWAY_FETCH__ALLOW"),
         (&[("CRAWLWAY_FETCH__USER_AGENT", "a\nb")], &[], "CRAWLWAY_FETCH__USER_AGENT"),
-        (&[RABBITMQ], &[], "use shared ones for all of them"),
-        (&[RABBITMQ, ONE], &[], "nothing says who we are there"),
+        (&[RABBITMQ], &[], "share them, too"),
+        (&[RABBITMQ, ONE], &[], "there are no user name and password"),
         (&[RABBITMQ, ONE, ("CRAWLWAY_BROKER__RABBITMQ__URL", "localhost")], &[], "amqp://user:password@host"),
         (&[RABBITMQ, ONE, AT, ("CRAWLWAY_QUEUE__CRAWLER_QUEUE__LEASE", "1h")], &[], "its lease is 3600s"),
         (&[SEEN, ONE], &[], "`seen.kind` is \"redis\", but `redis.url` is empty"),
@@ -85,12 +86,26 @@ fn config_check_reports_every_problem_that_stops_up() {
             "MongoDB URL is invalid",
         ),
         (&[("CRAWLWAY_DATA_DIR", "crawlway.toml")], &[], "which is not a directory"),
-        (&[], &["--only", "worker:crawl"], "owned by one process"),
+        (&[], &["--only", "search:crawl"], "owned by one process"),
         (
-            &[("CRAWLWAY_ONLY_WORKER", "true"), RABBITMQ, AT, MONGODB],
-            &["--only", "worker:crawl"],
-            "with `only_worker` a process is",
+            &[ONE_PER_STAGE, RABBITMQ, AT],
+            &["--only", "search:crawl"],
+            "the rate limiter is embedded and owned by one process, but inventory:fetch and inventory:fetch_waiting would run",
         ),
+        (&[ONE_PER_STAGE, RABBITMQ, AT], &["--only", "gateway"], "a gateway alone has no routes"),
+        (&[("CRAWLWAY_ONLY_WORKER", "true")], &[], "renamed to `CRAWLWAY_ONE_PROCESS_PER_STAGE`"),
+        (
+            &[("CRAWLWAY_QUEUE__CRAWLER_QUEU__PREFETCH", "5")],
+            &[],
+            "no flow has a queue `crawler_queu`, as in `[queue.crawler_queu]`; there are `crawler_queue`",
+        ),
+        (&[("CRAWLWAY_FLOWS", "search,paint")], &[], "expected names of flows: search, inventory"),
+        (
+            &[],
+            &["--flows", "search", "--only", "inventory"],
+            "`--only inventory` is not among the flows that run: search",
+        ),
+        (&[], &["--only", "worker:crawl"], "`--only worker:crawl` is now `--only search:crawl`"),
     ];
     let lab = Lab::new("");
     for (settings, parts, expected) in rejections {

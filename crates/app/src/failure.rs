@@ -1,6 +1,7 @@
 //! Exit codes of the program, and how errors are printed.
 
-use crate::{ask::problem_of, config::Problems, output};
+use crate::{config::Problems, output, service::problem_of};
+use crawlway_gateway::service::Error;
 use std::{fmt, io, process::ExitCode};
 
 /// The command failed, or found nothing.
@@ -72,6 +73,7 @@ pub(crate) fn exit_code(result: anyhow::Result<()>) -> ExitCode {
 fn is_usage(error: &anyhow::Error) -> bool {
     // A gateway answers 401 or 403 to a wrong `gateway.token` or `gateway.allowed_hosts`.
     error.downcast_ref::<UsageError>().is_some()
+        || error.downcast_ref::<Error>().is_some_and(Error::is_invalid)
         || problem_of(error).is_some_and(|problem| matches!(problem.status(), 400 | 401 | 403))
 }
 

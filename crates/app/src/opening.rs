@@ -1,14 +1,17 @@
 //! Opening of the stores and the broker: once, or with retries where servers may start in any order. Readiness lists what is
 //! missing meanwhile.
 
-use crate::{config::Config, open, worker::Roles};
-use anyhow::Context;
-use crawlway_broker::{BrokerError, QueueBackend};
+use crate::{
+    config::Config,
+    flows::{Store, StoreSet},
+    open,
+    process::Handles,
+};
+use crawlway_broker::{BrokerError, QueueBackend, QueueSpec};
 use crawlway_clock::Backoff;
 use crawlway_flow::Shutdown;
 use crawlway_gateway::{Probe, Readiness};
-use crawlway_lock::DirectoryLock;
-use crawlway_store::{PageIndex, RateLimiter, RateLimiterError, SeenUrls, StoreError, UrlRecords};
+use crawlway_store::{RateLimiterError, StoreError};
 use std::{fmt, sync::Arc, time::Duration};
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
@@ -98,129 +101,95 @@ impl Opening<'_> {
     }
 }
 
-/// Stores of a process.
-pub(crate) struct Stores {
-    pub(crate) records: open::Records,
-    pub(crate) seen: Arc<dyn SeenUrls>,
-    /// Records of the flow `inventory`.
-    pub(crate) urls: Arc<dyn UrlRecords>,
-    pub(crate) rate_limiter: Arc<dyn RateLimiter>,
-    /// Search index, unless pages are written to a file.
-    pub(crate) index: Option<Arc<dyn PageIndex>>,
-    /// Lock of the data directory, if the records are embedded.
-    pub(crate) lock: Option<DirectoryLock>,
-}
-
-/// Opens the stores that these stages need, all at the same time, so that readiness lists every missing server.
+/// Opens the stores that a process needs, all at the same time, so that readiness lists every missing server. Each handle is
+/// set as soon as its store is open.
 pub(crate) async fn stores(
     config: &Config,
-    runs: Roles,
-    with_index: bool,
+    needs: &StoreSet,
+    handles: &Handles,
     opening: &Opening<'_>,
-) -> anyhow::Result<Stores> {
-    let lock = open::lock_records(config)?;
+) -> anyhow::Result<()> {
+    let stores = &handles.stores;
+    let with_records: StoreSet =
+        needs.iter().copied().filter(|store| open::is_with_records(config, *store)).collect();
+    let is_own = |store| needs.contains(&store) && !with_records.contains(&store);
     let within = opening.connect_timeout();
     let opened = |name: &str, probe: Probe| opening.readiness.opened(name, probe);
     let records = async {
+        if with_records.is_empty() {
+            return Ok(());
+        }
         let open = async || {
             let records = open::records(config, within).await?;
             records.take_back(config).await?;
+            crawlway_flows::search::migrate_crawl_names(&*records.frontier).await?;
             Ok(records)
         };
         // Stores in the same database are open with the records.
-        let names: Vec<&str> = ["records"].into_iter().chain(open::kept_with_records(config)).collect();
+        let names: Vec<&str> = open::dependency_names(&with_records);
         let records = opening.open_several(&names, open).await?;
-        for name in names {
+        for name in &names {
             opened(name, records.probe(config));
         }
-        let rate_limiter = match runs.uses_rate_limiter() {
-            true => {
-                opening
-                    .open_one("rate_limiter", async || {
-                        open::rate_limiter_with_records(config, &records).await
-                    })
-                    .await?
-            }
-            false => None,
-        };
-        anyhow::Ok((records, rate_limiter))
+        if with_records.contains(&Store::RateLimiter) {
+            let open = async || open::rate_limiter_with_records(config, &records).await;
+            stores.rate_limiter.set(opening.open_one("rate_limiter", open).await?);
+        }
+        if with_records.contains(&Store::Index) {
+            stores.index.set(open::index_with_records(&records)?);
+        }
+        if with_records.contains(&Store::Seen) {
+            stores.seen.set(records.seen());
+        }
+        if with_records.contains(&Store::Inventory) {
+            stores.inventory.set(records.urls());
+        }
+        stores.frontier.set(records.frontier.clone());
+        stores.trails.set(records.trails.clone());
+        stores.records.set(Arc::new(records));
+        Ok(())
     };
-    // Stores that no stage of this process uses are not opened.
     let seen = async {
-        let seen = match runs.uses_seen_urls() {
-            true => opening.open_one("seen", async || open::shared_seen(config, within).await).await?,
-            false => None,
-        };
-        if let Some(seen) = &seen {
+        if is_own(Store::Seen) {
+            let seen = opening.open_one("seen", async || open::own_seen(config, within).await).await?;
             opened("seen", open::seen_probe(seen.clone()));
+            stores.seen.set(seen);
         }
-        anyhow::Ok(seen)
+        anyhow::Ok(())
     };
-    let urls = async {
-        match runs.uses_inventory() {
-            true => shared_urls(config, opening).await,
-            false => anyhow::Ok(None),
+    let inventory = async {
+        if is_own(Store::Inventory) {
+            let urls = opening.open_one("inventory", async || open::own_urls(config, within).await).await?;
+            opened("inventory", open::urls_probe(urls.clone()));
+            stores.inventory.set(urls);
         }
+        anyhow::Ok(())
     };
     let rate_limiter = async {
-        let rate_limiter = match runs.uses_rate_limiter() {
-            true => {
-                opening
-                    .open_one("rate_limiter", async || open::own_rate_limiter(config, within).await)
-                    .await?
-            }
-            false => Some(open::idle_rate_limiter(config)?),
-        };
-        if let Some(rate_limiter) = &rate_limiter {
+        if is_own(Store::RateLimiter) {
+            let open = async || open::own_rate_limiter(config, within).await;
+            let rate_limiter = opening.open_one("rate_limiter", open).await?;
             opened("rate_limiter", open::rate_limiter_probe(rate_limiter.clone()));
+            stores.rate_limiter.set(rate_limiter);
         }
-        anyhow::Ok(rate_limiter)
+        anyhow::Ok(())
     };
     let index = async {
-        let index = match with_index {
-            true => opening.open_one("index", async || open::own_index(config).await).await?,
-            false => None,
-        };
-        if let Some(index) = &index {
+        if is_own(Store::Index) {
+            let index = opening.open_one("index", async || open::own_index(config).await).await?;
             opened("index", open::index_probe(index.clone(), config));
+            stores.index.set(index);
         }
-        anyhow::Ok(index)
+        anyhow::Ok(())
     };
-    let ((records, rate_limiter_with_records), seen, urls, rate_limiter, index) =
-        tokio::try_join!(records, seen, urls, rate_limiter, index)?;
-    let index = match index {
-        None if with_index => Some(open::index_with_records(&records)?),
-        index => index,
-    };
-    Ok(Stores {
-        seen: seen.unwrap_or_else(|| records.seen_here()),
-        urls: urls.unwrap_or_else(|| records.urls_here()),
-        rate_limiter: rate_limiter
-            .or(rate_limiter_with_records)
-            .context("no rate limiter was opened; check `rate_limit.kind`")?,
-        records,
-        index,
-        lock,
-    })
-}
-
-/// Opens the records of the flow `inventory`, if they have a server of their own.
-pub(crate) async fn shared_urls(
-    config: &Config,
-    opening: &Opening<'_>,
-) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
-    let within = opening.connect_timeout();
-    let urls = opening.open_one("inventory", async || open::shared_urls(config, within).await).await?;
-    if let Some(urls) = &urls {
-        opening.readiness.opened("inventory", open::urls_probe(urls.clone()));
-    }
-    Ok(urls)
+    tokio::try_join!(records, seen, inventory, rate_limiter, index)?;
+    Ok(())
 }
 
 /// Declares queues as soon as the broker is available.
 pub(crate) async fn declare(
     broker: &Arc<dyn QueueBackend>,
-    queues: &[crawlway_broker::QueueSpec],
+    queues: &[QueueSpec],
     opening: &Opening<'_>,
 ) -> anyhow::Result<()> {
     let open = async || {
@@ -238,21 +207,7 @@ pub(crate) async fn declare(
             }
         }
     };
-    opening.open_one("broker", open).await?;
-    opening.readiness.opened("broker", Probe::broker(broker.clone()));
-    Ok(())
-}
-
-/// Opens the records of a gateway that serves the flow `inventory` only; none if a stop was requested meanwhile.
-pub(crate) async fn inventory_only(
-    config: &Config,
-    opening: &Opening<'_>,
-) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
-    let urls = async {
-        let urls = shared_urls(config, opening).await?;
-        urls.context("the inventory has no server of its own; set `inventory.store`")
-    };
-    unless_stopped(urls.await)
+    opening.open_one("broker", open).await
 }
 
 /// Whether a retry can succeed.
@@ -267,7 +222,7 @@ fn is_transient(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::anyhow;
+    use anyhow::{Context, anyhow};
 
     #[test]
     fn only_unavailable_dependencies_are_retried() {

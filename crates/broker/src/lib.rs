@@ -46,6 +46,12 @@ pub trait Broker: Debug + Send + Sync {
     /// Guarantees of this broker. Constant while it is open.
     fn guarantees(&self) -> Guarantees;
 
+    /// Guarantees for one queue: those of the broker that it lives on, which differ from [`guarantees`](Broker::guarantees) if
+    /// this is a router.
+    fn guarantees_of(&self, _queue: &QueueName) -> Guarantees {
+        self.guarantees()
+    }
+
     /// Declares queues: creates them, or verifies that they exist with these settings.
     ///
     /// Each queue is declared atomically, the batch is not. A spec that this broker cannot honour fails with
@@ -56,6 +62,11 @@ pub trait Broker: Debug + Send + Sync {
     /// no promise. An in-process broker is always reachable.
     fn reachable(&self) -> Result<(), BrokerError> {
         Ok(())
+    }
+
+    /// As [`reachable`](Broker::reachable), for the broker that this queue lives on alone.
+    fn reachable_for(&self, _queue: &QueueName) -> Result<(), BrokerError> {
+        self.reachable()
     }
 
     /// Whether publishes are currently accepted, without publishing: fails on a full disk, for example. `Ok` is no

@@ -109,9 +109,13 @@ impl BrokerRouter {
 
 #[async_trait::async_trait]
 impl Broker for BrokerRouter {
-    /// Guarantees of the default broker; [`of`](BrokerRouter::of) has those of a queue.
+    /// Guarantees of the default broker.
     fn guarantees(&self) -> Guarantees {
         self.brokers[0].guarantees()
+    }
+
+    fn guarantees_of(&self, queue: &QueueName) -> Guarantees {
+        self.of(queue).guarantees()
     }
 
     async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
@@ -135,6 +139,10 @@ impl Broker for BrokerRouter {
 
     fn reachable(&self) -> Result<(), BrokerError> {
         self.check_all(|broker| broker.reachable())
+    }
+
+    fn reachable_for(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.of(queue).reachable()
     }
 
     fn accepts_publishes(&self) -> Result<(), BrokerError> {

@@ -1,38 +1,36 @@
 //! Dependencies of the gateway, injected by the process that runs it.
 
-use crate::{
-    crawl_rates::CrawlRates, index_backlog::IndexBacklog, inventory::InventoryService, metrics::Telemetry,
-    problem::Problem, readiness::Readiness,
-};
-use axum::extract::FromRef;
-use crawlway_broker::DeadLetters;
+use crate::{inventory::InventoryService, later::Later, readiness::Readiness};
+use crawlway_broker::{DeadLetters, QueueBackend};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Fetcher, Request};
-use crawlway_flow::{Shutdown, StageMetrics};
+use crawlway_flow::{Shutdown, StageMetrics, StageQueue};
 use crawlway_flows::search::Traps;
-use crawlway_store::{CrawlId, Frontier, PageIndex, RateLimiter, SeenUrls, Trails};
-use parking_lot::Mutex;
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use crawlway_store::{Frontier, PageIndex, RateLimiter, SeenUrls, Trails};
+use parking_lot::RwLock;
+use std::{fmt, sync::Arc, time::Duration};
 
-/// Dependencies of the gateway: contracts, and state of the process that runs it.
+/// Dependencies of the gateway: contracts, and state of the process that runs it. Stores connect while the gateway serves.
 #[derive(Clone)]
 pub struct GatewayContext {
+    /// Broker, for routes that publish.
+    pub broker: Arc<dyn QueueBackend>,
     /// Queues, with the frontier as one of them.
-    pub queues: Arc<dyn DeadLetters>,
+    pub queues: Later<dyn DeadLetters>,
     /// Crawls and their URLs.
-    pub frontier: Arc<dyn Frontier>,
+    pub frontier: Later<dyn Frontier>,
     /// Seen-URL store.
-    pub seen: Arc<dyn SeenUrls>,
+    pub seen: Later<dyn SeenUrls>,
     /// Rate limiter.
-    pub rate_limiter: Arc<dyn RateLimiter>,
+    pub rate_limiter: Later<dyn RateLimiter>,
     /// Event histories of items.
-    pub trails: Arc<dyn Trails>,
-    /// Search index; `None` in a process without access to one.
-    pub index: Option<Arc<dyn PageIndex>>,
+    pub trails: Later<dyn Trails>,
+    /// Search index.
+    pub index: Later<dyn PageIndex>,
     /// The flow `inventory`.
     pub inventory: InventoryService,
     /// HTTP client for sitemaps; also the source of the fetch metrics.
-    pub fetcher: Arc<Fetcher>,
+    pub fetcher: Later<Fetcher>,
     /// Template of a fetch; only the URL differs.
     pub request: Request,
     /// Defaults of crawl settings.
@@ -40,7 +38,9 @@ pub struct GatewayContext {
     /// Wakes the stages of this process after an addition to the frontier.
     pub wake: Arc<dyn Fn() + Send + Sync>,
     /// Meters of the stages in this process.
-    pub meters: Vec<StageMeter>,
+    pub meters: Meters,
+    /// Queues with their flows, for the trails of replayed items.
+    pub stage_queues: Vec<StageQueue>,
     /// Readiness of the dependencies.
     pub readiness: Readiness,
     /// Source of the current time.
@@ -71,6 +71,22 @@ pub struct StageMeter {
     pub meter: Arc<StageMetrics>,
 }
 
+/// Meters of all stages that have started. Clones share the list.
+#[derive(Debug, Clone, Default)]
+pub struct Meters(Arc<RwLock<Vec<StageMeter>>>);
+
+impl Meters {
+    /// Adds the meters of stages that start.
+    pub fn extend(&self, meters: impl IntoIterator<Item = StageMeter>) {
+        self.0.write().extend(meters);
+    }
+
+    /// Meters of the stages that have started so far.
+    pub fn read(&self) -> Vec<StageMeter> {
+        self.0.read().clone()
+    }
+}
+
 impl fmt::Debug for GatewayContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GatewayContext")
@@ -79,50 +95,5 @@ impl fmt::Debug for GatewayContext {
             .field("index", &self.index)
             .field("meters", &self.meters)
             .finish_non_exhaustive()
-    }
-}
-
-/// State shared by all routes.
-#[derive(Debug, Clone)]
-pub(crate) struct Shared(Arc<Inner>);
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) context: GatewayContext,
-    pub(crate) rates: CrawlRates,
-    pub(crate) backlog: IndexBacklog,
-    pub(crate) telemetry: Telemetry,
-    /// Crawls whose sitemaps are being read.
-    pub(crate) reading_sitemaps: Mutex<HashSet<CrawlId>>,
-}
-
-impl Shared {
-    pub(crate) fn new(context: GatewayContext) -> Self {
-        Self(Arc::new(Inner {
-            telemetry: Telemetry::of_gateway(&context),
-            context,
-            rates: CrawlRates::default(),
-            backlog: IndexBacklog::default(),
-            reading_sitemaps: Mutex::default(),
-        }))
-    }
-
-    /// Search index of this process.
-    pub(crate) fn index(&self) -> Result<&Arc<dyn PageIndex>, Problem> {
-        let missing = || Problem::unavailable("this process has no search index; use a gateway that has one");
-        self.context.index.as_ref().ok_or_else(missing)
-    }
-}
-
-impl FromRef<Shared> for InventoryService {
-    fn from_ref(shared: &Shared) -> Self {
-        shared.context.inventory.clone()
-    }
-}
-
-impl std::ops::Deref for Shared {
-    type Target = Inner;
-    fn deref(&self) -> &Inner {
-        &self.0
     }
 }

@@ -1,9 +1,9 @@
 //! Index backlog of a crawl: its pages that are still to be indexed. All crawls share the queue, so it may never be empty.
 
-use crate::{context::GatewayContext, problem::Problem};
-use crawlway_broker::{BrokerError, Depth};
+use crate::{problem::Problem, service::Error, state::GatewayState};
+use crawlway_broker::{BrokerError, DeadLetters, Depth};
 use crawlway_clock::Timestamp;
-use crawlway_flows::search::crawler_queue;
+use crawlway_flows::search::{FLOW, crawler_queue};
 use crawlway_store::{CrawlId, frontier::Crawl};
 use parking_lot::Mutex;
 use std::{collections::HashMap, time::Duration};
@@ -59,22 +59,26 @@ impl BacklogSample {
     /// Takes a sample, for crawls of which the last one ended at `ended_at`. The queue is read before the stage, so that a page
     /// that is indexed in between counts as pending.
     pub(crate) async fn take(
-        context: &GatewayContext,
-        backlog: &IndexBacklog,
+        state: &GatewayState,
+        queues: &dyn DeadLetters,
         ended_at: Option<Timestamp>,
     ) -> Result<Self, Problem> {
-        let depth = match context.queues.depth(&crawler_queue()).await {
+        let (context, backlog) = (state.context(), &state.search().backlog);
+        let depth = match queues.depth(&crawler_queue()).await {
             Err(BrokerError::UnknownQueue { .. }) => Depth::default(),
-            depth => depth?,
+            depth => depth.map_err(Error::from)?,
         };
-        let index = context.meters.iter().find(|meter| meter.stage == "index");
+        let meters = context.meters.read();
+        let index = meters.iter().find(|meter| meter.flow == FLOW && meter.stage == "index");
         let ended = index.map(|index| index.meter.read().ended());
         let mut sample = Self { depth, ended, open: 0, now: context.clock.now() };
         if let Some(cached) = backlog.needs_trails(&sample, ended_at) {
             sample.open = match cached {
                 Some(open) => open,
-                None => backlog
-                    .set_open(sample.now, context.trails.open_items(MAX_OPEN_TRAILS).await?.len() as u64),
+                None => {
+                    let open = state.trails()?.open_items(MAX_OPEN_TRAILS).await.map_err(Error::from)?;
+                    backlog.set_open(sample.now, open.len() as u64)
+                }
             };
         }
         Ok(sample)

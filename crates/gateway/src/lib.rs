@@ -7,6 +7,7 @@
 //! ```
 //!
 //! The gateway depends on contracts only; the process that runs it injects the backends as [`GatewayContext`].
+//! The router serves from the first moment. A store may connect later ([`Later`]); until then its routes answer 503.
 
 mod auth;
 mod auth_throttle;
@@ -18,25 +19,27 @@ mod extract;
 mod health;
 mod index_backlog;
 mod inventory;
+mod later;
 mod metrics;
 mod middleware;
 mod openapi;
 mod origin;
-mod partial;
 mod problem;
 mod readiness;
 mod routes;
 mod serve;
 pub mod service;
+mod state;
 pub mod stored_pages;
 
 pub use auth::Token;
-pub use context::{CrawlDefaults, GatewayContext, StageMeter};
+pub use context::{CrawlDefaults, GatewayContext, Meters, StageMeter};
 pub use inventory::{InventoryOptions, InventoryService};
+pub use later::Later;
 pub use openapi::document;
 pub use origin::AllowedHosts;
-pub use partial::{RouterSwitch, inventory_router, starting_router};
 pub use problem::Problem;
 pub use readiness::{DependencySpec, Probe, Readiness};
-pub use routes::{RouterOptions, health_router, router, starting_health_router};
+pub use routes::{FlowRoutes, RouterOptions, health_router, inventory_routes, router, search_routes};
 pub use serve::{AccessControl, BindError, ConnectionLimits, Listener, bind};
+pub use state::GatewayState;

@@ -3,7 +3,8 @@
 
 use crate::{
     coalescing::CoalescingCache,
-    context::{GatewayContext, Shared, StageMeter},
+    context::{GatewayContext, Meters},
+    later::Later,
     problem::Problem,
     readiness::Readiness,
 };
@@ -11,7 +12,7 @@ use axum::{
     extract::{FromRef, State},
     response::{IntoResponse, Response},
 };
-use crawlway_broker::{Depth, QueueAdmin, QueueName};
+use crawlway_broker::{DeadLetters, Depth, QueueName};
 use crawlway_fetch::Fetcher;
 use crawlway_flow::StageSnapshot;
 use http::{Method, header};
@@ -75,68 +76,43 @@ impl RequestMeter {
     }
 }
 
-/// Sources of the metrics; available before the dependencies are opened.
+/// Sources of the metrics. One that is not connected yet has no values.
 #[derive(Debug, Clone)]
 pub(crate) struct Telemetry {
     readiness: Readiness,
     requests: Arc<RequestMeter>,
-    /// Set once the dependencies are opened.
-    sources: Option<Sources>,
-}
-
-#[derive(Debug, Clone)]
-struct Sources {
-    queues: Arc<dyn QueueAdmin>,
+    queues: Later<dyn DeadLetters>,
     depths: CoalescingCache<Vec<(String, Depth)>>,
-    fetcher: Option<Arc<Fetcher>>,
-    meters: Vec<StageMeter>,
+    fetcher: Later<Fetcher>,
+    meters: Meters,
 }
 
 impl Telemetry {
-    /// Telemetry of a process that starts.
-    pub(crate) fn starting(readiness: Readiness) -> Self {
-        Self { readiness, requests: Arc::default(), sources: None }
-    }
-
-    /// Telemetry of a process with queues only.
-    pub(crate) fn of_queues(readiness: Readiness, queues: Arc<dyn QueueAdmin>) -> Self {
-        let sources =
-            Sources { queues, depths: CoalescingCache::default(), fetcher: None, meters: Vec::new() };
-        Self { sources: Some(sources), ..Self::starting(readiness) }
-    }
-
-    /// Telemetry of a full gateway or worker.
-    pub(crate) fn of_gateway(context: &GatewayContext) -> Self {
-        let sources = Sources {
+    pub(crate) fn new(context: &GatewayContext) -> Self {
+        Self {
+            readiness: context.readiness.clone(),
+            requests: Arc::default(),
             queues: context.queues.clone(),
             depths: CoalescingCache::default(),
-            fetcher: Some(context.fetcher.clone()),
+            fetcher: context.fetcher.clone(),
             meters: context.meters.clone(),
-        };
-        Self { sources: Some(sources), ..Self::starting(context.readiness.clone()) }
+        }
     }
 
     /// Meter of the requests.
     pub(crate) fn requests(&self) -> &Arc<RequestMeter> {
         &self.requests
     }
+
+    async fn queue_depths(&self) -> Vec<(String, Depth)> {
+        let Some(queues) = self.queues.get() else { return Vec::new() };
+        self.depths.get(DEPTH_TIMEOUT * 2, || queue_depths(queues)).await.unwrap_or_default()
+    }
 }
 
 impl FromRef<Telemetry> for Readiness {
     fn from_ref(telemetry: &Telemetry) -> Self {
         telemetry.readiness.clone()
-    }
-}
-
-impl FromRef<Shared> for Telemetry {
-    fn from_ref(shared: &Shared) -> Self {
-        shared.telemetry.clone()
-    }
-}
-
-impl FromRef<Shared> for Readiness {
-    fn from_ref(shared: &Shared) -> Self {
-        shared.context.readiness.clone()
     }
 }
 
@@ -166,22 +142,12 @@ struct Snapshot {
 impl Snapshot {
     /// Snapshot of all sources. One that does not respond leaves out only its own values.
     async fn take(telemetry: &Telemetry) -> Self {
-        let sources = telemetry.sources.as_ref();
-        let queues = async {
-            match sources {
-                Some(Sources { queues, depths, .. }) => {
-                    depths.get(DEPTH_TIMEOUT * 2, || queue_depths(queues.clone())).await.unwrap_or_default()
-                }
-                None => Vec::new(),
-            }
-        };
-        let (queues, ready) = tokio::join!(queues, telemetry.readiness.check());
-        let meters = sources.map(|sources| sources.meters.as_slice()).unwrap_or_default();
-        let fetcher = sources.and_then(|sources| sources.fetcher.as_ref());
+        let (queues, ready) = tokio::join!(telemetry.queue_depths(), telemetry.readiness.check());
+        let meters = telemetry.meters.read().into_iter();
         Self {
-            stages: meters.iter().map(|one| (one.flow, one.stage, one.meter.read())).collect(),
+            stages: meters.map(|one| (one.flow, one.stage, one.meter.read())).collect(),
             queues,
-            fetches: fetcher.map(|fetcher| fetcher.outcomes()).unwrap_or_default(),
+            fetches: telemetry.fetcher.get().map(|fetcher| fetcher.outcomes()).unwrap_or_default(),
             requests: telemetry.requests.read(),
             ready: ready.into_iter().map(|one| (one.name, one.ready)).collect(),
         }
@@ -189,7 +155,7 @@ impl Snapshot {
 }
 
 /// Depth of each queue that responds in time.
-async fn queue_depths(queues: Arc<dyn QueueAdmin>) -> Vec<(String, Depth)> {
+async fn queue_depths(queues: Arc<dyn DeadLetters>) -> Vec<(String, Depth)> {
     let specs = queues.queues().await.unwrap_or_default();
     let depth = |name: QueueName| {
         let queues = &queues;

@@ -2,6 +2,7 @@
 
 use crate::{
     problem::{PROBLEM_JSON, Problem},
+    routes::{FlowRoutes, documented},
     serve::StaticBody,
 };
 use axum::{
@@ -12,7 +13,7 @@ use axum::{
     routing::get,
 };
 use http::{HeaderValue, Method, header};
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 use utoipa::{
     OpenApi, ToSchema,
     openapi::{
@@ -55,9 +56,9 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 )]
 struct Base;
 
-/// OpenAPI document of all routes.
+/// OpenAPI document of a gateway with the built-in flows.
 pub fn document() -> utoipa::openapi::OpenApi {
-    crate::routes::documented().1
+    documented(vec![FlowRoutes::search(), FlowRoutes::inventory()]).1
 }
 
 /// OpenAPI document without routes.
@@ -73,11 +74,13 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
     base
 }
 
-/// Adds the parts common to all operations: problem details for errors, and the security scheme.
+/// Adds the parts common to all operations: problem details for errors, and the security scheme. Removes unused tags.
 pub(crate) fn complete(document: &mut utoipa::openapi::OpenApi) {
     let problem = Content::new(Some(Ref::from_schema_name(Problem::name())));
+    let mut used = BTreeSet::new();
     for (path, item) in &mut document.paths.paths {
         for operation in operations(item) {
+            used.extend(operation.tags.iter().flatten().cloned());
             let responses = &mut operation.responses.responses;
             let other = ResponseBuilder::new().description("Any other error").build();
             responses.insert("default".to_owned(), other.into());
@@ -99,6 +102,8 @@ pub(crate) fn complete(document: &mut utoipa::openapi::OpenApi) {
             }
         }
     }
+    // The base has the tags of all built-in flows.
+    document.tags.iter_mut().for_each(|tags| tags.retain(|tag| used.contains(&tag.name)));
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -116,7 +121,7 @@ pub(crate) fn is_redirect(method: &Method, path: &str) -> bool {
 }
 
 /// Redirects from the paths that people try first to Swagger UI.
-pub(crate) fn redirects<S: Clone + Send + Sync + 'static>() -> Router<S> {
+fn redirects<S: Clone + Send + Sync + 'static>() -> Router<S> {
     // Temporary, since these paths may get a page of their own.
     let redirect = || get(|| async { Redirect::temporary("/api/docs/") });
     REDIRECTS.into_iter().fold(Router::new(), |router, path| router.route(path, redirect()))

@@ -4,7 +4,7 @@
 //! request must be an allowed name, which a page that uses DNS rebinding cannot send. A request that changes something must
 //! not come from another origin.
 
-use crate::problem::{Problem, excerpt};
+use crate::{problem::Problem, service::excerpt};
 use axum::{
     extract::{Request, State},
     middleware::Next,

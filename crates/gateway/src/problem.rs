@@ -1,12 +1,10 @@
 //! Errors as problem details, `application/problem+json` (RFC 9457).
 
+use crate::service::{self, ErrorKind, write_detail};
 use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
-use crawlway_broker::{BrokerError, NameError};
-use crawlway_flow::ReplayError;
-use crawlway_store::{StoreError, frontier::CrawlIdError, pages::SearchError};
 use http::{HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fmt};
@@ -118,25 +116,9 @@ impl Problem {
     }
 }
 
-/// Checks the size of a page in a paginated list.
-pub(crate) fn check_limit(limit: usize, max: usize) -> Result<(), Problem> {
-    match limit {
-        1.. if limit <= max => Ok(()),
-        _ => Err(Problem::invalid(format!("expected 1 to {max}")).field("limit")),
-    }
-}
-
-/// Start of a text from a request, on one line, for an error message.
-pub(crate) fn excerpt(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
-}
-
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.field {
-            Some(field) if !self.detail.contains(&**field) => write!(f, "`{field}`: {}", self.detail),
-            _ => f.write_str(&self.detail),
-        }
+        write_detail(f, self.field.as_deref(), &self.detail)
     }
 }
 
@@ -153,56 +135,53 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Invalid { .. } => Self::invalid(error.to_string()),
-            _ => Self::unavailable(error.to_string()),
-        }
-    }
-}
-
-impl From<BrokerError> for Problem {
-    fn from(error: BrokerError) -> Self {
-        match error {
-            BrokerError::UnknownQueue { .. } => Self::not_found(error.to_string()).field("queue"),
-            BrokerError::Unavailable { .. } | BrokerError::Closed => Self::unavailable(error.to_string()),
-            _ => Self::conflict(error.to_string()),
-        }
-    }
-}
-
-impl From<ReplayError> for Problem {
-    fn from(error: ReplayError) -> Self {
-        match error {
-            ReplayError::Broker(error) => error.into(),
-            ReplayError::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<SearchError> for Problem {
-    fn from(error: SearchError) -> Self {
-        let detail = error.to_string();
-        match error {
-            SearchError::Query { at, .. } => {
-                let position = u32::try_from(at).ok();
-                Self { position, ..Self::query(detail).field("q") }
+impl From<service::Error> for Problem {
+    fn from(error: service::Error) -> Self {
+        let service::Error { kind, detail, field } = error;
+        let mut position = None;
+        let problem = match kind {
+            ErrorKind::Invalid => Self::invalid(detail),
+            ErrorKind::Query { position: at } => {
+                position = at;
+                Self::query(detail)
             }
-            SearchError::Store(error) => error.into(),
-            _ => Self::internal(detail),
+            ErrorKind::NotFound => Self::not_found(detail),
+            ErrorKind::Conflict => Self::conflict(detail),
+            ErrorKind::QueueFull => Self::queue_full(detail),
+            ErrorKind::PublisherNotReady => Self::publisher_not_ready(detail),
+            ErrorKind::BrokerDown => Self::broker_down(detail),
+            ErrorKind::Unavailable => Self::unavailable(detail),
+            ErrorKind::Internal => Self::internal(detail),
+        };
+        Self { field, position, ..problem }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::Error;
+
+    #[test]
+    fn an_error_is_the_same_in_a_response_and_on_the_command_line() {
+        let query = Error::new(ErrorKind::Query { position: Some(5) }, "a quote is open").field("q");
+        for (error, status, kind, text) in [
+            (Error::invalid("expected 1 to 9").field("limit"), 400, "invalid", "`limit`: expected 1 to 9"),
+            (query, 400, "query", "a quote is open"),
+            (Error::not_found("no queue `a`").field("queue"), 404, "not-found", "no queue `a`"),
+            (Error::new(ErrorKind::Conflict, "ended"), 409, "conflict", "ended"),
+            (Error::new(ErrorKind::QueueFull, "full"), 503, "queue-full", "full"),
+            (Error::new(ErrorKind::PublisherNotReady, "no"), 503, "publisher-not-ready", "no"),
+            (Error::new(ErrorKind::BrokerDown, "down"), 503, "broker-down", "down"),
+            (Error::unavailable("down"), 503, "unavailable", "down"),
+            (Error::new(ErrorKind::Internal, "defect"), 500, "internal", "defect"),
+        ] {
+            assert_eq!((error.to_string().as_str(), error.is_invalid()), (text, status == 400));
+            let (field, position) = (error.field.clone(), (kind == "query").then_some(5));
+            let problem = Problem::from(error);
+            assert_eq!((problem.to_string().as_str(), problem.status()), (text, status));
+            assert_eq!(problem.kind, format!("urn:crawlway:problem:{kind}"));
+            assert_eq!((problem.field, problem.position), (field, position));
         }
-    }
-}
-
-impl From<NameError> for Problem {
-    fn from(error: NameError) -> Self {
-        Self::invalid(error.to_string()).field("queue")
-    }
-}
-
-impl From<CrawlIdError> for Problem {
-    fn from(error: CrawlIdError) -> Self {
-        Self::not_found(error.to_string()).field("name")
     }
 }

@@ -2,14 +2,15 @@
 //! command line.
 
 pub mod crawls;
+mod error;
 pub mod removal;
 
-use crate::{
-    dto::{
-        DeadLetterView, DeadList, DeadListCursor, Dropped, FrontierEntry, ItemTrail, Paused, Purged, Queue,
-        QueueList, Replayed, Results, Trails, UrlList,
-    },
-    problem::Problem,
+pub use error::{Error, ErrorKind};
+pub(crate) use error::{check_limit, excerpt, write_detail};
+
+use crate::dto::{
+    DeadLetterView, DeadList, DeadListCursor, Dropped, FrontierEntry, ItemTrail, Paused, Purged, Queue,
+    QueueList, Replayed, Results, Trails, UrlList,
 };
 use crawlway_broker::{
     Broker, DeadLetterFilter, DeadLetterId, DeadLetters, PublishError, QueueAdmin, QueueName, QueueSpec,
@@ -17,10 +18,8 @@ use crawlway_broker::{
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::SsrfGuard;
-use crawlway_flows::{
-    inventory::{self, AcceptError, Accepted, accept},
-    search,
-};
+use crawlway_flow::StageQueue;
+use crawlway_flows::inventory::{AcceptError, Accepted, accept};
 use crawlway_store::{
     self as store, Frontier, PageIndex, UrlRecords,
     inventory::{InventoryRecord, RecordId, RecordQuery},
@@ -33,7 +32,7 @@ const BATCH: usize = 100;
 const MAX_ITEMS: usize = 20;
 
 /// Depth and spec of all queues.
-pub async fn queues(broker: &dyn QueueAdmin) -> Result<QueueList, Problem> {
+pub async fn queues(broker: &dyn QueueAdmin) -> Result<QueueList, Error> {
     let mut queues = Vec::new();
     for spec in broker.queues().await? {
         let depth = broker.depth(&spec.name).await?;
@@ -43,14 +42,14 @@ pub async fn queues(broker: &dyn QueueAdmin) -> Result<QueueList, Problem> {
 }
 
 /// Depth and spec of a queue.
-pub async fn queue(broker: &dyn QueueAdmin, name: &str) -> Result<Queue, Problem> {
+pub async fn queue(broker: &dyn QueueAdmin, name: &str) -> Result<Queue, Error> {
     let spec = existing(broker, name).await?;
     let depth = broker.depth(&spec.name).await?;
     Ok(Queue::new(spec, depth))
 }
 
 /// Pauses or resumes the deliveries of a queue.
-pub async fn set_paused(broker: &dyn QueueAdmin, name: &str, paused: bool) -> Result<Paused, Problem> {
+pub async fn set_paused(broker: &dyn QueueAdmin, name: &str, paused: bool) -> Result<Paused, Error> {
     let queue = existing(broker, name).await?.name;
     if paused {
         broker.pause(&queue).await?;
@@ -61,7 +60,7 @@ pub async fn set_paused(broker: &dyn QueueAdmin, name: &str, paused: bool) -> Re
 }
 
 /// Removes the pending messages of a queue.
-pub async fn purge(broker: &dyn QueueAdmin, name: &str) -> Result<Purged, Problem> {
+pub async fn purge(broker: &dyn QueueAdmin, name: &str) -> Result<Purged, Error> {
     let queue = existing(broker, name).await?.name;
     let purged = broker.purge(&queue).await?;
     Ok(Purged { queue: queue.to_string(), purged })
@@ -74,7 +73,7 @@ pub async fn dead_letters(
     filter: &DeadLetterFilter,
     after: Option<&str>,
     limit: usize,
-) -> Result<DeadList, Problem> {
+) -> Result<DeadList, Error> {
     let queues: Vec<QueueName> = match queue {
         Some(queue) => vec![existing(broker, queue).await?.name],
         None => broker.queues().await?.into_iter().map(|spec| spec.name).collect(),
@@ -99,26 +98,28 @@ pub async fn dead_letters(
 }
 
 /// Dead letter with its headers and body.
-pub async fn dead_letter(broker: &dyn DeadLetters, queue: &str, id: &str) -> Result<DeadLetterView, Problem> {
+pub async fn dead_letter(broker: &dyn DeadLetters, queue: &str, id: &str) -> Result<DeadLetterView, Error> {
     let queue = existing(broker, queue).await?.name;
     let page =
         broker.dead_letters(&queue, &DeadLetterFilter::with_id(DeadLetterId(id.to_owned())), None, 1).await?;
     page.letters.first().map(DeadLetterView::full).ok_or_else(|| missing(&queue, id))
 }
 
-/// Publishes dead letters to their queue again, and records it in their trails. A single dead letter must exist; a filter may
-/// match none.
+/// Publishes dead letters to their queue again, and records it in their trails, with the flow of the queue. A single dead letter
+/// must exist; a filter may match none.
 pub async fn replay(
     broker: &dyn DeadLetters,
     trails: Option<&dyn store::Trails>,
+    stage_queues: &[StageQueue],
     clock: &Clock,
     by: &str,
     queue: &str,
     filter: &DeadLetterFilter,
-) -> Result<Replayed, Problem> {
+) -> Result<Replayed, Error> {
     let queue = existing(broker, queue).await?.name;
-    let of_inventory = inventory::stage_queues().iter().any(|items| items.queue == queue);
-    let flow = if of_inventory { inventory::FLOW } else { search::FLOW };
+    // A queue without a stage here belongs to a flow of another process, whose name is unknown.
+    let flow = stage_queues.iter().find(|of_stage| of_stage.queue == queue);
+    let flow = flow.map_or(queue.as_str(), |of_stage| of_stage.flow);
     let replayed = match trails {
         Some(trails) => crawlway_flow::replay(broker, trails, clock, flow, by, &queue, filter).await?,
         None => broker.replay(&queue, filter).await?,
@@ -140,7 +141,7 @@ pub async fn remove_dead_letters(
     broker: &dyn DeadLetters,
     queue: &str,
     filter: &DeadLetterFilter,
-) -> Result<Dropped, Problem> {
+) -> Result<Dropped, Error> {
     let queue = existing(broker, queue).await?.name;
     let dropped = broker.drop_dead_letters(&queue, filter).await?;
     match &filter.id {
@@ -152,13 +153,14 @@ pub async fn remove_dead_letters(
 /// Trail of an item, and its frontier entries; empty for an unknown item.
 pub async fn trails_of_item(
     trails: &dyn store::Trails,
-    frontier: &dyn Frontier,
+    frontier: Option<&dyn Frontier>,
     item: &str,
-) -> Result<Trails, Problem> {
+) -> Result<Trails, Error> {
     let trail = trails.of_item(item).await?;
-    let entries = match trail.iter().find_map(|entry| entry.subject.clone()) {
-        Some(url) => frontier.find(&url).await?,
-        None => Vec::new(),
+    let subject = trail.iter().find_map(|entry| entry.subject.clone());
+    let entries = match (frontier, subject) {
+        (Some(frontier), Some(url)) => frontier.find(&url).await?,
+        _ => Vec::new(),
     };
     let frontier = entries.into_iter().filter(|entry| entry.item == item).map(FrontierEntry::from).collect();
     Ok(Trails { items: ItemTrail::new(trail).into_iter().collect(), frontier })
@@ -167,12 +169,15 @@ pub async fn trails_of_item(
 /// Trails of the latest items of a URL, and its frontier entries; empty for an unknown URL.
 pub async fn trails_of_url(
     trails: &dyn store::Trails,
-    frontier: &dyn Frontier,
+    frontier: Option<&dyn Frontier>,
     url: &str,
-) -> Result<Trails, Problem> {
+) -> Result<Trails, Error> {
     let url = normal_url(url)?;
     let items = trails.of_subject(url.as_str(), MAX_ITEMS).await?;
-    let entries = frontier.find(url.as_str()).await?;
+    let entries = match frontier {
+        Some(frontier) => frontier.find(url.as_str()).await?,
+        None => Vec::new(),
+    };
     Ok(Trails {
         items: items.into_iter().filter_map(ItemTrail::new).collect(),
         frontier: entries.into_iter().map(FrontierEntry::from).collect(),
@@ -180,7 +185,7 @@ pub async fn trails_of_url(
 }
 
 /// Full-text search.
-pub async fn search(index: &dyn PageIndex, search: &SearchRequest) -> Result<Results, Problem> {
+pub async fn search(index: &dyn PageIndex, search: &SearchRequest) -> Result<Results, Error> {
     search.check()?;
     Ok(index.search(search).await?.into())
 }
@@ -192,47 +197,48 @@ pub async fn accept_url(
     guard: &SsrfGuard,
     url: &str,
     now: Timestamp,
-) -> Result<Accepted, Problem> {
+) -> Result<Accepted, Error> {
     accept(broker, queue, guard, url, now).await.map_err(refused_url)
 }
 
-/// Problem of a URL that was not accepted.
-pub(crate) fn refused_url(error: AcceptError) -> Problem {
+/// Error of a URL that was not accepted.
+pub(crate) fn refused_url(error: AcceptError) -> Error {
     let detail = error.to_string();
     match error {
-        AcceptError::Url(_) | AcceptError::Address { .. } => Problem::invalid(detail).field("url"),
-        AcceptError::Publish(PublishError::QueueFull { .. }) => Problem::queue_full(detail),
+        AcceptError::Url(_) | AcceptError::Address { .. } => Error::invalid(detail).field("url"),
+        AcceptError::Publish(PublishError::QueueFull { .. }) => Error::new(ErrorKind::QueueFull, detail),
         AcceptError::Publish(PublishError::UnknownQueue { .. } | PublishError::Closed) => {
-            Problem::publisher_not_ready(detail)
+            Error::new(ErrorKind::PublisherNotReady, detail)
         }
-        AcceptError::Publish(PublishError::Unavailable { .. }) => Problem::broker_down(detail),
-        AcceptError::Publish(PublishError::Unconfirmed { .. }) => Problem::broker_down(format!(
-            "{detail}; the URL may or may not have been accepted, so send it again"
-        )),
+        AcceptError::Publish(PublishError::Unavailable { .. }) => Error::new(ErrorKind::BrokerDown, detail),
+        AcceptError::Publish(PublishError::Unconfirmed { .. }) => Error::new(
+            ErrorKind::BrokerDown,
+            format!("{detail}; the URL may or may not have been accepted, so send it again"),
+        ),
         AcceptError::Publish(_) => {
             tracing::error!(error = detail, "publishing a URL failed");
-            Problem::internal(detail)
+            Error::new(ErrorKind::Internal, detail)
         }
     }
 }
 
 /// URL record by id.
-pub async fn url_record(records: &dyn UrlRecords, id: RecordId) -> Result<Option<InventoryRecord>, Problem> {
+pub async fn url_record(records: &dyn UrlRecords, id: RecordId) -> Result<Option<InventoryRecord>, Error> {
     Ok(records.get(id).await?)
 }
 
 /// URL records, the newest first.
-pub async fn url_list(records: &dyn UrlRecords, wanted: &RecordQuery) -> Result<UrlList, Problem> {
+pub async fn url_list(records: &dyn UrlRecords, wanted: &RecordQuery) -> Result<UrlList, Error> {
     Ok(records.list(wanted).await?.into())
 }
 
 /// URL of a request in normal form.
-pub(crate) fn normal_url(url: &str) -> Result<NormalUrl, Problem> {
-    normalise(url, &UrlOptions::default()).map_err(|error| Problem::invalid(error.to_string()).field("url"))
+pub(crate) fn normal_url(url: &str) -> Result<NormalUrl, Error> {
+    normalise(url, &UrlOptions::default()).map_err(|error| Error::invalid(error.to_string()).field("url"))
 }
 
 /// Spec of a queue that must exist.
-async fn existing(broker: &dyn QueueAdmin, name: &str) -> Result<QueueSpec, Problem> {
+async fn existing(broker: &dyn QueueAdmin, name: &str) -> Result<QueueSpec, Error> {
     let name = QueueName::new(name)?;
     let mut specs = broker.queues().await?;
     if let Some(at) = specs.iter().position(|spec| spec.name == name) {
@@ -241,11 +247,11 @@ async fn existing(broker: &dyn QueueAdmin, name: &str) -> Result<QueueSpec, Prob
     let names: Vec<QueueName> = specs.into_iter().map(|spec| spec.name).collect();
     let similar: Vec<String> = name.nearest(&names).iter().map(|name| format!("`{name}`")).collect();
     let others = if similar.is_empty() { "no queues at all yet".to_owned() } else { similar.join(", ") };
-    Err(Problem::not_found(format!("there is no queue `{name}`; there are {others}")).field("queue"))
+    Err(Error::not_found(format!("there is no queue `{name}`; there are {others}")).field("queue"))
 }
 
-fn missing(queue: &QueueName, id: &str) -> Problem {
+fn missing(queue: &QueueName, id: &str) -> Error {
     let problem =
         format!("queue `{queue}` has no dead letter `{id}`; list its dead letters to see those it has");
-    Problem::not_found(problem).field("id")
+    Error::not_found(problem).field("id")
 }

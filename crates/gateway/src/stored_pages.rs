@@ -2,8 +2,7 @@
 
 use crate::{
     dto::{PageList, StoredPage},
-    problem::{Problem, check_limit},
-    service::normal_url,
+    service::{Error, check_limit, normal_url},
 };
 use crawlway_store::{
     CrawlId, Frontier, IndexedPage, PageIndex, Trails,
@@ -47,14 +46,14 @@ impl PageQuery {
     }
 
     /// Query for host and search query together; `None` for all pages.
-    fn filter(&self) -> Result<Option<Query>, Problem> {
+    fn filter(&self) -> Result<Option<Query>, Error> {
         let host = self.host.as_ref().map(|host| match Query::parse(&format!("host:{host}")) {
             Ok(query @ Query::Host(_)) => Ok(query),
-            _ => Err(Problem::invalid("expected a host such as `example.org`").field("host")),
+            _ => Err(Error::invalid("expected a host such as `example.org`").field("host")),
         });
         let query = self.query.as_ref().map(|query| {
             Query::parse(query).map_err(|error| match error {
-                error @ SearchError::Query { .. } => Problem::from(error).field("query"),
+                error @ SearchError::Query { .. } => Error::from(error).field("query"),
                 error => error.into(),
             })
         });
@@ -66,7 +65,7 @@ impl PageQuery {
 }
 
 /// Stored page of a URL, with its text.
-pub async fn page(index: &dyn PageIndex, url: &str) -> Result<Option<StoredPage>, Problem> {
+pub async fn page(index: &dyn PageIndex, url: &str) -> Result<Option<StoredPage>, Error> {
     Ok(index.get(normal_url(url)?.as_str()).await?.map(|page| StoredPage::new(page, true)))
 }
 
@@ -81,16 +80,16 @@ pub struct CrawlStores<'a> {
 
 impl CrawlStores<'_> {
     /// Id of an existing crawl.
-    async fn crawl(&self, name: &str) -> Result<CrawlId, Problem> {
-        let crawl = CrawlId::new(name).map_err(|error| Problem::invalid(error.to_string()).field("crawl"))?;
+    async fn crawl(&self, name: &str) -> Result<CrawlId, Error> {
+        let crawl = CrawlId::new(name).map_err(|error| Error::invalid(error.to_string()).field("crawl"))?;
         match self.frontier.crawl(&crawl).await? {
             Some(_) => Ok(crawl),
-            None => Err(Problem::not_found(format!("there is no crawl `{name}`")).field("crawl")),
+            None => Err(Error::not_found(format!("there is no crawl `{name}`")).field("crawl")),
         }
     }
 
     /// Whether a page belongs to this crawl: its URL is done there, even if another crawl fetched the page.
-    async fn has(&self, crawl: &CrawlId, page: &IndexedPage) -> Result<bool, Problem> {
+    async fn has(&self, crawl: &CrawlId, page: &IndexedPage) -> Result<bool, Error> {
         let is_done = |entry: &Entry| entry.crawl == *crawl && entry.state == EntryState::Done;
         if self.frontier.find(&page.url).await?.iter().any(is_done) {
             return Ok(true);
@@ -109,16 +108,14 @@ pub async fn pages(
     index: &dyn PageIndex,
     records: Option<CrawlStores<'_>>,
     wanted: &PageQuery,
-) -> Result<PageList, Problem> {
+) -> Result<PageList, Error> {
     check_limit(wanted.limit, wanted.max_limit())?;
     let filter = wanted.filter()?;
     let of_crawl = match (&wanted.crawl, records) {
         (None, _) => None,
         (Some(name), Some(records)) => Some((records, records.crawl(name).await?)),
         (Some(_), None) => {
-            return Err(Problem::unavailable(
-                "this process has no crawl records; use a gateway that has them",
-            ));
+            return Err(Error::unavailable("this process has no crawl records; use a gateway that has them"));
         }
     };
     let mut pages: Vec<StoredPage> = Vec::new();

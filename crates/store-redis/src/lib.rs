@@ -24,9 +24,9 @@
 //! URLs whose seen marks are lost are crawled once more. A lost claim may be made by a second worker. A ledger that is lost
 //! takes its dead letters with it, but no message that is not dead; processes open new sessions.
 
+mod connection;
 mod fault;
 mod ledger;
-mod link;
 mod options;
 mod rate_limiter;
 mod script;

@@ -76,6 +76,14 @@ pub enum ClockSource {
 }
 
 impl ClockSource {
+    /// Time of a manual clock.
+    pub(crate) fn manual_now(&self) -> Option<Timestamp> {
+        match self {
+            Self::Manual(clock) => Some(clock.now()),
+            _ => None,
+        }
+    }
+
     /// The clock as an argument of scripts; see `clock.lua`.
     pub(crate) fn argument(&self) -> String {
         match self {

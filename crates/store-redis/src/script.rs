@@ -1,6 +1,6 @@
 //! Lua scripts, cached by the server under their SHA-1 hashes until it restarts.
 
-use crate::{fault::Fault, link::Link};
+use crate::{connection::Link, fault::Fault};
 use redis::{Cmd, Pipeline, Value};
 use sha2::{Digest, Sha256};
 

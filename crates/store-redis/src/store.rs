@@ -1,7 +1,7 @@
 //! The store: one connection, the key names, and the contracts on it.
 
 use crate::{
-    link::Link,
+    connection::Link,
     options::{ClockSource, RedisOptions},
     rate_limiter::{self, RedisRateLimiter},
     script::Script,

@@ -7,7 +7,8 @@
 )]
 
 use crawlway_store::{
-    AttemptEnd, Frontier, Group, RateLimitPolicy, RateLimiter, RateLimits, RequestOutcome, Reservation, SeenUrls, Ticket, Timestamp, TrailEntry, Trails,
+    AttemptEnd, Frontier, Group, RateLimitPolicy, RateLimiter, RateLimits, RequestOutcome, Reservation,
+    SeenUrls, Ticket, Timestamp, TrailEntry, Trails,
     frontier::{CrawlId, NewCrawl, NewUrl, PageFacts, UrlVerdict},
     seen::{Claim, SeenUrl},
 };

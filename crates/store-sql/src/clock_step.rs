@@ -1,9 +1,9 @@
 //! Clock steps: due times in the file keep their distance from now when the clock was set while it was closed.
 
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
 };
 use crawlway_clock::Anchor;
 

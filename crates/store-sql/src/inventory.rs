@@ -1,9 +1,9 @@
 //! Inventory records: one row for each URL, and a row of another table for the source of its page.
 
 use crate::{
+    connection::{Arg, Durability, Row, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Durability, Row, Tx},
     store::{SqlStore, read, transact},
     time::{millis, saturating_i64, timestamp},
 };
@@ -77,8 +77,8 @@ impl UrlRecords for SqlStore {
     }
 
     async fn list(&self, wanted: &RecordQuery) -> Result<RecordPage, StoreError> {
-        let most = wanted.page_size();
-        if most == 0 {
+        let max = wanted.page_size();
+        if max == 0 {
             return Ok(RecordPage { records: vec![], next: None });
         }
         let (before, before_id) = bound(wanted);
@@ -87,14 +87,14 @@ impl UrlRecords for SqlStore {
                 Arg::Int(before),
                 Arg::Text(&before_id),
                 Arg::Int(wanted.from.map_or(0, millis)),
-                Arg::Int(saturating_i64(most as u64 + 1)),
+                Arg::Int(saturating_i64(max as u64 + 1)),
             ];
             args.extend(wanted.status.map(|status| Arg::Text(status.as_str())));
             tx.run(list_statement(wanted), args).await
         })?;
         let records: Result<Vec<InventoryRecord>, Fault> =
             rows.iter().map(|row| record(row, wanted.with_source)).collect();
-        Ok(RecordPage::from_rows(records?, most))
+        Ok(RecordPage::from_rows(records?, max))
     }
 
     async fn counts(&self) -> Result<StatusCounts, StoreError> {

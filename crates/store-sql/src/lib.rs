@@ -25,6 +25,7 @@
 //! Texts are stored unchanged, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
 mod clock_step;
+mod connection;
 mod dialect;
 mod fault;
 mod frontier;
@@ -34,7 +35,6 @@ mod key_cache;
 mod keys;
 mod lease_grace;
 mod ledger;
-mod link;
 mod migrate;
 mod options;
 #[cfg(feature = "postgresql")]

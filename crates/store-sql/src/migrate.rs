@@ -1,9 +1,9 @@
 //! Schema migrations: numbered steps, each applied once and never changed after.
 
 use crate::{
+    connection::{Arg, Tx},
     dialect::{Dialect, Sql, expand},
     fault::Fault,
-    link::{Arg, Tx},
 };
 
 /// Step 1 is the first. A change of the schema is a new step at the end.
@@ -53,7 +53,8 @@ pub(crate) async fn run(tx: &mut Tx) -> Result<(), Fault> {
     let latest = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
     if applied > latest {
         return Err(Fault::invalid(format!(
-            "the database has schema step {applied}, this version supports {latest} at most; use a newer version"
+            "the database has schema step {applied}, this version supports {latest} at most; \
+             use the newer version that wrote it, or restore the backup from before the upgrade"
         )));
     }
     for (step, Step { text, only }) in (1..).zip(STEPS) {

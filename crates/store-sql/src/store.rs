@@ -1,14 +1,14 @@
 //! The store: opening, transactions and retries.
 
 #[cfg(feature = "postgresql")]
-use crate::link::{Arg, Row};
+use crate::connection::{Arg, Row};
 use crate::{
     clock_step,
+    connection::{Durability, Link, Tx, Writer},
     dialect::{Dialect, Sql},
     fault::Fault,
     key_cache::KeyCache,
     lease_grace::LeaseGrace,
-    link::{Durability, Link, Tx, Writer},
     migrate,
     options::{self, Database, SqlOptions},
     seen::ClaimCache,
@@ -326,7 +326,7 @@ impl SqlStore {
 /// Runs an expression in a transaction and commits; retries after conflicts. The durability defaults to `ProcessCrash`.
 macro_rules! transact {
     ($store:expr, $tx:ident, $work:expr) => {
-        $crate::store::transact!($crate::link::Durability::ProcessCrash, $store, $tx, $work)
+        $crate::store::transact!($crate::connection::Durability::ProcessCrash, $store, $tx, $work)
     };
     ($durability:expr, $store:expr, $tx:ident, $work:expr) => {{
         let mut retries = 0;
@@ -438,7 +438,7 @@ impl std::fmt::Debug for SqlStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{key::Key, link::Arg};
+    use crate::{connection::Arg, key::Key};
 
     #[tokio::test]
     async fn only_transactions_that_survive_a_power_loss_sync_their_commit() {

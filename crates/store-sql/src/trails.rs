@@ -1,12 +1,12 @@
 //! Trails: entries by item, by subject and by age.
 
 use crate::{
+    connection::{Arg, Row, Tx},
     dialect::Sql,
     fault::Fault,
     key::Key,
     key_cache::KeyCache,
     keys::Kind,
-    link::{Arg, Row, Tx},
     rows::{Rows, storable},
     store::{SqlStore, read, transact},
     time::{millis, saturating_i64, timestamp},
@@ -43,13 +43,13 @@ impl Trails for SqlStore {
         transact!(self, tx, of_item(tx, item))
     }
 
-    async fn of_subject(&self, subject: &str, most: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
+    async fn of_subject(&self, subject: &str, max: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
         static ITEMS: Sql = Sql::new(
             "SELECT s.item, max(t.at) FROM (SELECT DISTINCT b.item FROM subjects b WHERE {hashed subjects b $1} AND b.text = $2) s
              JOIN trails t ON t.item = s.item GROUP BY s.item ORDER BY max(t.at) DESC, max(t.num) DESC LIMIT $3",
         );
         let args =
-            || vec![Arg::Key(Key::of(subject)), Arg::Text(subject), Arg::Int(saturating_i64(most as u64))];
+            || vec![Arg::Key(Key::of(subject)), Arg::Text(subject), Arg::Int(saturating_i64(max as u64))];
         transact!(self, tx, async {
             let mut trails = Vec::new();
             for row in tx.run(&ITEMS, args()).await? {
@@ -59,12 +59,12 @@ impl Trails for SqlStore {
         })
     }
 
-    async fn open_items(&self, most: usize) -> Result<Vec<String>, StoreError> {
-        let rows = read!(self, tx, tx.run(&OPEN, vec![Arg::Int(saturating_i64(most as u64))]))?;
+    async fn open_items(&self, max: usize) -> Result<Vec<String>, StoreError> {
+        let rows = read!(self, tx, tx.run(&OPEN, vec![Arg::Int(saturating_i64(max as u64))]))?;
         Ok(rows.iter().map(|row| row.text(0)).collect::<Result<_, Fault>>()?)
     }
 
-    async fn expire(&self, before: Timestamp, most: usize) -> Result<u64, StoreError> {
+    async fn expire(&self, before: Timestamp, max: usize) -> Result<u64, StoreError> {
         static EXPIRE: Sql = Sql::new(
             "DELETE FROM trails WHERE num IN
              (SELECT t.num FROM trails t WHERE t.at < $1 ORDER BY t.at LIMIT $2 {skip locked})
@@ -86,7 +86,7 @@ impl Trails for SqlStore {
              WHERE t.num IN (SELECT o.num FROM trails o WHERE o.at < $1 ORDER BY o.at LIMIT $2)
              AND t.subject IS NOT NULL",
         );
-        let args = || vec![Arg::Int(millis(before)), Arg::Int(saturating_i64(most as u64))];
+        let args = || vec![Arg::Int(millis(before)), Arg::Int(saturating_i64(max as u64))];
         let gone = transact!(self, tx, async {
             let mut about = Rows::new();
             for row in tx.run(&ABOUT, args()).await? {

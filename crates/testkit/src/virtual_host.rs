@@ -44,6 +44,17 @@ impl VirtualHost {
     pub fn manage(&self, method: &str, kind: &str, name: &str, body: &str) {
         manage(&self.server, method, &format!("/api/{kind}/{}/{name}", self.name), body);
     }
+
+    /// Whether this virtual host has a queue.
+    ///
+    /// # Panics
+    /// If the request fails.
+    pub fn has_queue(&self, name: &str) -> bool {
+        let path = format!("/api/queues/{}/{name}", self.name);
+        let (status, _) =
+            http::request(management(&self.server), "GET", &path, &[GUEST], "").expect("a response");
+        status == 200
+    }
 }
 
 impl Drop for VirtualHost {

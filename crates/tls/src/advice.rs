@@ -21,7 +21,7 @@ const CLIENT_ALERTS: [&str; 8] = [
 const POSTGRESQL_WANTS_CERTIFICATE: &str = "requires a valid client certificate";
 
 impl ClientTls {
-    /// What to do about an error, if it is one of certificates. A retry then fails again, until somebody acts.
+    /// What to do about an error, if it is one of certificates. A retry then fails again, until the certificate or the setting is changed.
     pub fn advice(&self, error: &str) -> Option<String> {
         let has = |part: &str| error.contains(part);
         let is_alert = |alert: &&str| has(&format!("received fatal alert: {alert}"));

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 const ALL_PARTS: &[&str] = &["up", "--json"];
 const GATEWAY: &[&str] = &["up", "--only", "gateway", "--json"];
-pub(crate) const WORKER: &[&str] = &["up", "--only", "worker:inventory", "--json"];
+pub(crate) const WORKER: &[&str] = &["up", "--only", "inventory", "--json"];
 
 pub(crate) struct Deployment {
     pub(crate) lab: Lab,
@@ -67,7 +67,7 @@ pub(crate) fn two_process_lab(
     vhost: &str,
     mongo: String,
 ) -> Lab {
-    let mut lab = site.lab(&format!("only_worker = true\n{settings}"));
+    let mut lab = site.lab(&format!("one_process_per_stage = true\nflows = [\"inventory\"]\n{settings}"));
     lab.variables = vec![
         ("CRAWLWAY_BROKER__KIND", "rabbitmq".to_owned()),
         ("CRAWLWAY_BROKER__RABBITMQ__HOST", broker.host.clone()),

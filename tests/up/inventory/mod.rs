@@ -11,3 +11,4 @@ mod third_party_clients;
 mod two_processes;
 
 pub(crate) use postgres::{Database, postgres_address};
+pub(crate) use site::{Site, lab};

@@ -19,9 +19,14 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn serve() -> Self {
+        Self::serve_at(0)
+    }
+
+    /// Serves on this port; 0 is any free one.
+    pub(crate) fn serve_at(port: u16) -> Self {
         let requests: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
         let counted = requests.clone();
-        let port = web::serve(&[Ipv4Addr::LOCALHOST], 0, move |request| respond(&request.path, &counted));
+        let port = web::serve(&[Ipv4Addr::LOCALHOST], port, move |request| respond(&request.path, &counted));
         Self { port, requests }
     }
 
@@ -41,12 +46,16 @@ impl Site {
 
     /// Test environment whose settings allow the site, without a minimum delay.
     pub(crate) fn lab(&self, settings: &str) -> Lab {
-        Lab::new(&format!(
-            "{settings}\n[fetch]\nmin_delay = \"0s\"\nallow = [\"127.0.0.1/32:{}\"]\n[rate_limit]\nbackoff_delay = \"10ms\"\n\
-             max_backoff_delay = \"20ms\"\nbreaker_failures = 0\n[log]\nlevel = \"error\"\n",
-            self.port
-        ))
+        lab(self.port, settings)
     }
+}
+
+/// Test environment whose settings allow a site on this port, without a minimum delay.
+pub(crate) fn lab(port: u16, settings: &str) -> Lab {
+    Lab::new(&format!(
+        "{settings}\n[fetch]\nmin_delay = \"0s\"\nallow = [\"127.0.0.1/32:{port}\"]\n[rate_limit]\nbackoff_delay = \"10ms\"\n\
+         max_backoff_delay = \"20ms\"\nbreaker_failures = 0\n[log]\nlevel = \"error\"\n"
+    ))
 }
 
 fn respond(path: &str, requests: &Mutex<HashMap<String, usize>>) -> Vec<u8> {

@@ -158,19 +158,21 @@ fn a_queue_redeclared_without_its_max_length_gets_no_messages_until_it_is_delete
 }
 
 #[test]
-fn the_gateway_has_the_routes_of_this_flow_only_and_there_is_one_worker() {
+fn the_gateway_serves_what_it_shares_and_there_is_one_worker() {
     let site = Site::serve();
     let deployment = Deployment::two_processes(&site, "", "alone");
     let running = deployment.start();
     let (lab, api) = (&deployment.lab, &running.api);
     let location = api.wait_accepted(&site.url("/ok/1"));
     assert_eq!(api.wait_finished(&location)["status"], "COMPLETED");
-    let (status, elsewhere) = api.get("/api/queues");
-    assert_eq!((status, &elsewhere["type"]), (404, &json!("urn:crawlway:problem:not-found")));
-    assert!(
-        elsewhere["detail"].as_str().unwrap().contains("the worker (`only_worker`) has the other routes"),
-        "{elsewhere}"
-    );
+    assert_eq!(api.get("/api/crawls").0, 404, "the flow `search` does not run");
+    let (status, queues) = api.get("/api/queues");
+    assert_eq!((status, &queues["queues"][0]["name"]), (200, &json!("url_inventory")), "{queues}");
+    let (status, elsewhere) = api.get("/api/trails?url=http://a.example/");
+    assert_eq!((status, &elsewhere["type"]), (503, &json!("urn:crawlway:problem:unavailable")));
+    let detail = elsewhere["detail"].as_str().unwrap();
+    assert!(detail.contains("in the data directory of the process with"), "{elsewhere}");
+    assert!(detail.contains("inventory:fetch and inventory:fetch_waiting"), "{elsewhere}");
     // Commands on the worker's data directory have access to everything.
     let shown = |line: &[&str]| -> Value {
         let ran = lab.run(line);
@@ -189,10 +191,13 @@ fn the_gateway_has_the_routes_of_this_flow_only_and_there_is_one_worker() {
     assert_eq!(second.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(stderr.contains("are in use by another process"), "{stderr}");
-    for part in ["worker:crawl", "gateway,worker:inventory"] {
+    for (part, expected) in [
+        ("search:crawl", "`--only search:crawl` is not among the flows that run: inventory"),
+        ("inventory:fetch", "but inventory:fetch_waiting would run in another process than inventory:fetch"),
+    ] {
         let refused = lab.run(&["up", "--only", part]);
         assert_eq!(refused.status.code(), Some(2), "{part}");
         let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(stderr.contains("with `only_worker` a process is"), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }

@@ -17,7 +17,7 @@ use std::{
 /// Interval of page counts in PostgreSQL.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Crawls the whole site with several `crawlway up --only worker:crawl`, an indexer and a gateway, and checks that every page is
+/// Crawls the whole site with several `crawlway up --only search:crawl`, an indexer and a gateway, and checks that every page is
 /// searchable. The wall time is from the start of `crawlway crawl` until the last page is in PostgreSQL; the CPU time is that of
 /// all `crawlway` processes.
 pub(crate) fn crawl(
@@ -44,9 +44,9 @@ pub(crate) fn crawl(
     let mut purge = start("queues", "");
     let purged = purge.args(["purge", "crawler_queue", "--yes", "--gateway", &url]).output()?;
     ensure!(purged.status.success(), "{purge:?} failed: {}", String::from_utf8_lossy(&purged.stderr));
-    let mut running = vec![gateway, Running::start(start("up", "worker:index"))?];
+    let mut running = vec![gateway, Running::start(start("up", "search:index"))?];
     for _ in 0..processes {
-        running.push(Running::start(start("up", "worker:crawl"))?);
+        running.push(Running::start(start("up", "search:crawl"))?);
     }
 
     let before = running.iter().map(Running::cpu).sum::<anyhow::Result<Duration>>()?;

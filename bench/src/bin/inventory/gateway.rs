@@ -80,7 +80,7 @@ impl Gateway {
             return self.change_queue("resume");
         }
         let mut command = program::command(&self.program, "up", &self.data, &self.settings);
-        command.args(["--only", "worker:inventory"]);
+        command.args(["--only", "inventory"]);
         self.worker = Some(Running::start(command)?);
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! `crawlway config`: check or show the settings.
 
-use super::up::{self, Part};
+use super::up::{self, RoleArgs};
 use crate::{
     config::{Origin, Problem, Problems, Renaming, Setting, Sources, as_toml, load, migrate, settings},
     failure::{AlreadyReported, ExitKind, UsageError},
     output::Output,
+    sharing::RoleReport,
 };
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -30,19 +31,20 @@ enum ConfigCommand {
 Examples:
   crawlway config check --config deploy/crawlway.toml
   CRAWLWAY_QUEUE__DEFAULTS__LEASE=5min crawlway config check --json
-  crawlway config check --only worker:crawl
+  crawlway config check --only search:crawl
 
-The check covers everything that `up` validates before it connects to a server.
+The check covers everything that `up` validates before it connects to a server, for a process with
+the same flags. With shared servers it also lists in how many processes each stage can run.
 
 JSON:
-  {\"ok\", \"problems\": [{\"source\": null | {\"kind\", …}, \"key\": null | text, \"problem\"}]}
-  sources as in `config show`.
+  {\"ok\", \"problems\": [{\"source\": null | {\"kind\", …}, \"key\": null | text, \"problem\"}],
+   \"roles\": [{\"role\", \"processes\": \"any\" | \"one\", \"owned\": [text]}]}
+  sources as in `config show`; roles as in `up --only`.
 
 Exit codes: 0 valid; 2 invalid.")]
     Check {
-        /// Check for a process with these parts, as in `up --only`
-        #[arg(long, value_name = "PART", value_delimiter = ',')]
-        only: Vec<Part>,
+        #[command(flatten)]
+        role: RoleArgs,
     },
     /// Show every setting with its value and its source; secrets are masked
     #[command(after_help = "\
@@ -78,7 +80,7 @@ Exit codes: 0 all keys have their new names; 1 the file could not be written; 2 
 
 pub(super) fn run(args: ConfigArgs, sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
     match args.command {
-        ConfigCommand::Check { only } => check(sources, &only, output),
+        ConfigCommand::Check { role } => check(sources, &role, output),
         ConfigCommand::Show => show(sources, output),
         ConfigCommand::Migrate { dry_run } => migrate_file(sources, dry_run, output),
     }
@@ -88,21 +90,28 @@ pub(super) fn run(args: ConfigArgs, sources: &Sources, output: &mut Output) -> a
 struct Checked<'a> {
     ok: bool,
     problems: &'a [Problem],
+    roles: &'a [RoleReport],
 }
 
-fn check(sources: &Sources, only: &[Part], output: &mut Output) -> anyhow::Result<()> {
-    let checked = load(sources).and_then(|loaded| up::check(only, &loaded.config).map(|()| loaded));
+fn check(sources: &Sources, role: &RoleArgs, output: &mut Output) -> anyhow::Result<()> {
+    let loaded = load(sources);
+    let mut roles = Vec::new();
+    let checked = loaded.and_then(|loaded| {
+        let role = role.role(&loaded.config).map_err(|error| Problems(vec![Problem::plain(error.0)]))?;
+        roles = RoleReport::all(&loaded.config, &role.modules());
+        up::check(&role, &loaded.config).map(|()| loaded)
+    });
     let loaded = match checked {
         Ok(loaded) => loaded,
         Err(problems) if output.is_json() => {
-            output.json(&Checked { ok: false, problems: &problems.0 })?;
+            output.json(&Checked { ok: false, problems: &problems.0, roles: &roles })?;
             output.flush()?;
             return Err(AlreadyReported(ExitKind::Usage).into());
         }
         Err(problems) => return Err(problems.into()),
     };
     if output.is_json() {
-        return Ok(output.json(&Checked { ok: true, problems: &[] })?);
+        return Ok(output.json(&Checked { ok: true, problems: &[], roles: &roles })?);
     }
     let settings = settings(&loaded);
     let set = settings.values().filter(|setting| *setting.source() != Origin::Default).count();
@@ -110,10 +119,17 @@ fn check(sources: &Sources, only: &[Part], output: &mut Output) -> anyhow::Resul
         Some(file) => format!("`{}`", file.display()),
         None => "no config file".to_owned(),
     };
-    Ok(output.line(&format!(
+    output.line(&format!(
         "ok: {file}; {set} of {} settings are set, the others have their defaults",
         settings.len()
-    ))?)
+    ))?;
+    if loaded.config.shares_anything() && !loaded.config.only_process {
+        output.line("processes, by what they run (`up --only`):")?;
+        for role in &roles {
+            output.line(&role.line())?;
+        }
+    }
+    Ok(())
 }
 
 #[derive(Serialize)]
@@ -150,8 +166,12 @@ fn migrate_file(sources: &Sources, dry_run: bool, output: &mut Output) -> anyhow
     let (migrated, renamed) = migrate(&text)
         .map_err(|error| UsageError(format!("cannot migrate `{}`: {error}", file.display())))?;
     let written = !dry_run && !renamed.is_empty();
+    let old = PathBuf::from(format!("{}.old", file.display()));
+    if written && old.exists() {
+        let text = format!("`{}` exists, and would be overwritten; move it away first", old.display());
+        return Err(UsageError(text).into());
+    }
     if written {
-        let old = PathBuf::from(format!("{}.old", file.display()));
         let cannot = || format!("cannot rewrite `{}`", file.display());
         // The backup is complete before the file is replaced.
         fs::copy(&file, &old).with_context(cannot)?;

@@ -1,10 +1,10 @@
 //! `crawlway export`: stored pages as JSON lines.
 
 use crate::{
-    ask::{StoredPages, Target},
     config::Config,
     output::{self, Output},
-    private,
+    permissions,
+    service::{StoredPages, Target},
 };
 use anyhow::Context;
 use clap::Args;
@@ -84,7 +84,7 @@ async fn write_file(pages: &StoredPages, wanted: PageQuery, path: &Path) -> anyh
         path.to_owned()
     };
     let file = if is_file {
-        private::with_user_umask(|| File::create(&written))
+        permissions::with_user_umask(|| File::create(&written))
     } else {
         File::options().write(true).open(&written)
     };

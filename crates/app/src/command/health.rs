@@ -1,11 +1,11 @@
 //! `crawlway health`: readiness of a running process.
 
 use crate::{
-    ask::{Client, Target},
     config::Config,
     failure::{AlreadyReported, ExitKind, UsageError},
+    gateway_file,
     output::{Cell, Column, Output, Table, Tone},
-    presence,
+    service::{Client, Target},
 };
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ fn listen_url(config: &Config) -> anyhow::Result<Url> {
         Some(address) => address,
         None => config.gateway.listen().map_err(UsageError)?,
     };
-    presence::url_on_this_machine(address)
+    gateway_file::url_on_this_machine(address)
 }
 
 fn print(readiness: &HealthReport, output: &mut Output) -> anyhow::Result<()> {
@@ -86,7 +86,7 @@ fn print(readiness: &HealthReport, output: &mut Output) -> anyhow::Result<()> {
             Cell::new(name.as_str()),
             backend.as_deref().map_or_else(Cell::none, Cell::new),
             if *ready { Cell::new("ready") } else { Cell::new("not ready").tone(Tone::Alarm) },
-            reason.as_deref().map_or_else(Cell::none, |reason| Cell::cut(reason, 120)),
+            reason.as_deref().map_or_else(Cell::none, |reason| Cell::cut(reason, 1_000)),
         ]);
     }
     output.line(if readiness.ready { "ready" } else { "not ready" })?;

@@ -1,9 +1,9 @@
 //! `crawlway index`: maintenance of the search index.
 
 use crate::{
-    ask::{PageRemoval, Target},
     config::Config,
     output::{Output, can_ask, one_line},
+    service::{PageRemoval, Target},
 };
 use clap::{ArgGroup, Args, Subcommand};
 

@@ -1,10 +1,10 @@
 //! `crawlway page`: one stored page.
 
 use crate::{
-    ask::{StoredPages, Target},
     config::Config,
     failure::{AlreadyReported, ExitKind},
     output::{Output, one_line},
+    service::{StoredPages, Target},
 };
 use clap::Args;
 use crawlway_gateway::dto::StoredPage;

@@ -2,10 +2,10 @@
 
 use super::{counted, require_confirmation};
 use crate::{
-    ask::{Queues, Target},
     config::Config,
     output::{Cell, Column, Output, Table, Tone, one_line},
     quantity::{format_duration, rough_duration},
+    service::{Queues, Target},
 };
 use clap::{Args, Subcommand};
 use crawlway_broker::QueueName;
@@ -202,7 +202,7 @@ async fn set_paused(
     if output.is_json() {
         return Ok(output.json(&set)?);
     }
-    let now = if set.paused { "paused" } else { "not paused" };
+    let now = if set.paused { "paused" } else { "resumed" };
     Ok(output.line(&format!("queue `{name}` is {now}"))?)
 }
 

@@ -1,17 +1,21 @@
 //! `crawlway replay`: runs a stage again on the stored pages, without fetching.
 
 use crate::{
-    ask::Target,
     config::Config,
-    failure::{AlreadyReported, ExitKind},
+    failure::{AlreadyReported, ExitKind, UsageError},
+    flows::SearchFlow,
     output::Output,
-    worker::{FetchOverrides, Roles, Worker, stop_on_signals, worker_name},
+    process::worker_name,
+    role::Role,
+    service::Target,
+    sharing,
+    worker::{Overrides, Worker, stop_on_signals},
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use crawlway_clock::Clock;
 use crawlway_flow::Shutdown;
-use crawlway_flows::search::{Stages, reindex};
+use crawlway_flows::search::{crawler_queue, reindex};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use std::{
@@ -56,10 +60,9 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
     crate::open::existing_page_index(config).await?.close().await?;
     let stop = stop_on_signals()?;
     // Without the crawl stage, so that unfinished crawls do not continue.
-    let stages = Stages { crawl: false, index: true };
-    let mut worker =
-        Worker::start(config, FetchOverrides::default(), Roles::only_search(stages), None, stop.clone())
-            .await?;
+    let role = Role::stages(&SearchFlow, &["index"]);
+    sharing::check_ownership(config, &role).map_err(UsageError)?;
+    let mut worker = Worker::start(config, &role, Overrides::default(), stop.clone()).await?;
     let replayed = replay(&worker, config.search.max_message(), &stop).await;
     let stopped = stop.is_requested();
     let drained = worker.drain().await;
@@ -82,7 +85,7 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
 
 /// Publishes all pages and waits until they are indexed, or until a stop is requested. Returns the number published.
 async fn replay(worker: &Worker, max_bytes: usize, stop: &Shutdown) -> anyhow::Result<u64> {
-    let index = worker.index.as_deref().context("there is no search index")?;
+    let index = &*worker.stores.index()?;
     let bar = bar(index.count().await?);
     let on_progress = |count| {
         bar.set_position(count);
@@ -90,11 +93,11 @@ async fn replay(worker: &Worker, max_bytes: usize, stop: &Shutdown) -> anyhow::R
     };
     let replayed = reindex(
         index,
-        &*worker.broker,
-        &*worker.records.trails,
+        &*worker.handles.broker,
+        &*worker.stores.trails()?,
         &Clock::System,
         &worker_name(),
-        &worker.queue.name,
+        &crawler_queue(),
         max_bytes,
         on_progress,
     )

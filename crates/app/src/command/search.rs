@@ -1,10 +1,10 @@
 //! `crawlway search`: full-text search.
 
 use crate::{
-    ask::{self, Target},
     config::Config,
     failure::{AlreadyReported, ExitKind},
     output::{Output, one_line},
+    service::{self, Target},
 };
 use clap::Args;
 use crawlway_gateway::dto::{Hit, Results};
@@ -51,7 +51,7 @@ pub(super) async fn run(args: SearchArgs, config: &Config, output: &mut Output) 
         limit: args.limit,
         collapse_duplicates: !args.no_fold,
     };
-    let results = ask::search(Target::of(config)?, &search).await?;
+    let results = service::search(Target::of(config)?, &search).await?;
     let none = results.hits.is_empty();
     if output.is_json() {
         output.json(&results)?;

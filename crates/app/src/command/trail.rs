@@ -1,10 +1,10 @@
 //! `crawlway trail`: event history of an item, by its id or its URL.
 
 use crate::{
-    ask::{self, Target},
     config::Config,
     failure::{AlreadyReported, ExitKind},
     output::{Cell, Column, Output, Table, Tone, one_line},
+    service::{self, Target},
 };
 use clap::Args;
 use crawlway_gateway::dto::{TrailEntryView, Trails};
@@ -33,7 +33,7 @@ pub(super) struct TrailArgs {
 }
 
 pub(super) async fn run(args: TrailArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let trails = ask::trails(Target::of(config)?, &args.id_or_url).await?;
+    let trails = service::trails(Target::of(config)?, &args.id_or_url).await?;
     let none = trails.items.is_empty() && trails.frontier.is_empty();
     if output.is_json() {
         output.json(&trails)?;

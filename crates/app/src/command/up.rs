@@ -1,21 +1,21 @@
-//! `crawlway up`: runs the gateway and the workers until a stop is requested.
+//! `crawlway up`: runs the gateway and the stages until a stop is requested.
 
 use crate::{
     config::{Config, MetricsSettings, Problem, Problems},
     failure::UsageError,
     open,
-    opening::{self, Opening},
+    opening::Opening,
     output::Output,
-    serving::{Health, Serving},
-    worker::{FetchOverrides, Roles, Worker, stop_on_signals},
+    role::{self, Role},
+    serving::Serving,
+    sharing,
+    worker::{Overrides, Process, Worker, stop_on_signals},
 };
-use clap::{Args, ValueEnum, builder::PossibleValue};
-use crawlway_broker::QueueBackend;
+use clap::Args;
 use crawlway_flow::Shutdown;
-use crawlway_flows::search::Stages;
-use crawlway_gateway::{BindError, Listener, Readiness, bind};
+use crawlway_gateway::{BindError, Listener, bind};
 use serde_json::json;
-use std::{process, sync::Arc, time::Duration};
+use std::{process, time::Duration};
 
 /// Delay after which a process that still waits for its servers prints its address.
 const ANNOUNCE_DELAY: Duration = Duration::from_secs(3);
@@ -31,213 +31,110 @@ The API is documented at /api/docs/ on that address. While the gateway runs, `ga
 data directory has its address. SIGTERM or Ctrl-C is a graceful shutdown: items in flight are finished
 or returned to their queue (`search.drain_timeout`). Any address but loopback needs `gateway.token`.
 
-With shared stores, several processes can each run some of the parts:
+With shared stores, several processes can each run the gateway, a flow or a stage:
   crawlway up --only gateway
-  crawlway up --only worker:crawl
-  crawlway up --only worker:index
-  crawlway up --only worker:inventory
+  crawlway up --only search:crawl
+  crawlway up --only search:index
+  crawlway up --only inventory
+  crawlway up --flows search                       without the flow inventory
+There, `crawlway config check` lists what each stage owns, and what must be shared.
 
 Servers may start in any order: the process retries with back-off, and /health/ready lists what is
 missing. URLs are accepted as soon as the broker is available.
 
 JSON, one line after the start:
-  {\"address\", \"url\", \"pid\"}, or without the gateway {\"parts\", \"pid\"} and, with
-  `metrics.listen`, \"metrics\": URL of /metrics
+  {\"address\", \"url\", \"parts\", \"pid\"}, or without the gateway {\"parts\", \"pid\"} and, with
+  `metrics.listen`, \"metrics\": URL of /metrics; parts are the names of --only
 
 Exit codes: 0 stopped by a signal; 1 failure; 2 invalid command line or setting.")]
 pub(super) struct UpArgs {
-    /// Run only these parts, separated by commas; several processes need shared stores
-    #[arg(long, value_name = "PART", value_delimiter = ',')]
-    only: Vec<Part>,
+    #[command(flatten)]
+    role: RoleArgs,
 }
 
-/// Part of the service that a process can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    Gateway,
-    Crawl,
-    Index,
-    Inventory,
+/// Flags of the role of a process.
+#[derive(Debug, Args)]
+pub(super) struct RoleArgs {
+    /// Run only these: the gateway, flows, and stages as FLOW:STAGE, separated by commas
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = role::only_parser())]
+    only: Vec<String>,
+    /// Run only these flows, and serve only their routes; overrides `flows`
+    #[arg(long, value_name = "FLOW", value_delimiter = ',', value_parser = role::flows_parser())]
+    flows: Vec<String>,
 }
 
-impl ValueEnum for Part {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Gateway, Self::Crawl, Self::Index, Self::Inventory]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
-    }
-}
-
-impl Part {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Crawl => "worker:crawl",
-            Self::Index => "worker:index",
-            Self::Inventory => "worker:inventory",
-        }
+impl RoleArgs {
+    /// Role of the process. `--flows` overrides the setting.
+    pub(super) fn role(&self, config: &Config) -> Result<Role, UsageError> {
+        let flows = if self.flows.is_empty() { &config.flows } else { &self.flows };
+        Role::parse(&self.only, flows)
     }
 }
 
 pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> anyhow::Result<()> {
-    check(&args.only, &config)?;
-    if config.is_for_one_worker() && args.only == [Part::Gateway] {
-        return serve_inventory_only(&config, output).await;
-    }
-    let runs = |part| args.only.is_empty() || args.only.contains(&part);
+    let role = args.role.role(&config)?;
+    check(&role, &config)?;
     // Before anything is opened, so that a refusal changes nothing.
-    if runs(Part::Gateway) || !config.sharing().owned.is_empty() {
+    if role.gateway || !sharing::Sharing::of(&config, &role).owned.is_empty() {
         open::not_while_served(&config)?;
     }
-    let listening = if runs(Part::Gateway) { Some(listen(&config).await?) } else { None };
-    let health = if runs(Part::Gateway) { None } else { listen_for_health(&config).await? };
+    let listening =
+        if role.gateway { Some(listen(&config).await?) } else { listen_for_health(&config).await? };
     let stop = stop_on_signals()?;
-    let stages = Roles {
-        search: Stages { crawl: runs(Part::Crawl), index: runs(Part::Index) },
-        inventory: runs(Part::Inventory),
-        gateway: runs(Part::Gateway),
-    };
-    if config.sharing().shared.is_empty() {
-        let worker = Worker::start(&config, FetchOverrides::default(), stages, None, stop.clone()).await?;
-        let serving = listening
-            .map(|listening| Serving::start(listening, &worker, &config, Vec::new(), &stop))
-            .transpose();
-        let ended = match serving {
-            Ok(Some(serving)) => serve(serving, None, &worker, &stop, output).await,
-            Ok(None) => work(&args.only, None, None, &worker, &stop, output).await,
-            Err(error) => Err(error),
-        };
-        return end(ended, worker, &stop).await;
+    // Embedded stores are there at once, or never.
+    let later = config.shares_anything();
+    let process = Process::new(&config, &role, Overrides::default(), later, stop.clone()).await?;
+    let handles = process.handles.clone();
+    let mut endpoint = listening.map(|listening| match role.gateway {
+        true => Serving::gateway(listening, &handles, &config, &role),
+        false => Serving::health(listening, &handles, &config, &role),
+    });
+    // Not for a gateway without the stores that commands ask for.
+    let is_found = role.gateway && (role.has_stages() || sharing::lacks_nothing(&config, &role));
+    // Commands find it while it waits for servers, too.
+    if let Some(endpoint) = endpoint.as_mut().filter(|_| is_found && later) {
+        endpoint.announce(&config)?;
     }
-    let readiness = Readiness::starting(open::needs(&config, stages), stop.clone());
-    // Before the stores are open, so that health lists what is missing.
-    let health = health.map(|listening| Health::begin(listening, &config, &readiness, &stop));
-    let broker = open::broker_later(&config).await?;
-    let serving = listening
-        .map(|listening| Serving::begin(listening, &broker, &config, Vec::new(), &readiness, &stop))
-        .transpose()?;
-    let mut endpoint = match (serving, health) {
-        (Some(serving), _) => Endpoint::Gateway(serving),
-        (None, Some(health)) => Endpoint::Health(health),
-        (None, None) => Endpoint::None,
-    };
-    let started = open_all(&broker, &config, stages, &args.only, &readiness, &endpoint, &stop, output).await;
-    let (worker, announced) = match started {
-        Ok(Some(started)) => started,
-        ended => {
-            stop.request();
-            endpoint.ended().await?;
-            broker.close().await?;
-            return ended.map(drop);
-        }
-    };
-    let completed = match &mut endpoint {
-        Endpoint::Gateway(serving) => serving.complete(&worker, &config, &stop),
-        Endpoint::Health(health) => health.complete(&worker, &config, &stop),
-        Endpoint::None => Ok(()),
-    };
-    let ended = match (completed, endpoint) {
-        (Err(error), _) => Err(error),
-        (Ok(()), Endpoint::Gateway(serving)) => serve(serving, announced, &worker, &stop, output).await,
-        (Ok(()), Endpoint::Health(health)) => {
-            work(&args.only, Some(health), announced, &worker, &stop, output).await
-        }
-        (Ok(()), Endpoint::None) => work(&args.only, None, announced, &worker, &stop, output).await,
-    };
-    end(ended, worker, &stop).await
-}
-
-/// HTTP endpoint of a process.
-enum Endpoint {
-    Gateway(Serving),
-    Health(Health),
-    None,
-}
-
-impl Endpoint {
-    /// Waits for the end of the graceful shutdown.
-    async fn ended(self) -> anyhow::Result<()> {
-        match self {
-            Self::Gateway(serving) => serving.ended().await,
-            Self::Health(health) => health.ended().await,
-            Self::None => Ok(()),
-        }
-    }
-}
-
-/// The address was printed already.
-#[derive(Debug, Clone, Copy)]
-struct Announced;
-
-/// Waits until all stores are open. The address is printed meanwhile if that takes long.
-#[allow(clippy::too_many_arguments, reason = "each is another thing, and the one caller is above")]
-async fn open_all(
-    broker: &Arc<dyn QueueBackend>,
-    config: &Config,
-    stages: Roles,
-    parts: &[Part],
-    readiness: &Readiness,
-    endpoint: &Endpoint,
-    stop: &Shutdown,
-    output: &mut Output,
-) -> anyhow::Result<Option<(Worker, Option<Announced>)>> {
-    let urls = async {
-        match endpoint {
-            Endpoint::Gateway(serving) => accept_urls(serving, broker, config, readiness, stop).await,
-            _ => Ok(()),
-        }
-    };
-    let worker = Worker::start_when_available(broker.clone(), config, stages, readiness, stop.clone());
-    let all = async { tokio::try_join!(worker, urls) };
-    tokio::pin!(all);
-    let mut announced = None;
-    let worker = loop {
-        let listens = !matches!(endpoint, Endpoint::None);
+    let opening = Opening { readiness: &handles.readiness, until: later.then_some(&stop) };
+    let mut announced = false;
+    let starting = process.start(&opening);
+    tokio::pin!(starting);
+    let started = loop {
         tokio::select! {
-            opened = &mut all => break opened?.0,
-            () = tokio::time::sleep(ANNOUNCE_DELAY), if announced.is_none() && listens => {
-                match endpoint {
-                    Endpoint::Gateway(serving) => announce(serving, output)?,
-                    Endpoint::Health(health) => announce_parts(parts, Some(health), "starting", output)?,
-                    Endpoint::None => {}
-                }
-                announced = Some(Announced);
+            started = &mut starting => break started,
+            // Where servers are missing, the address is printed before the stages run.
+            () = tokio::time::sleep(ANNOUNCE_DELAY), if later && !announced && endpoint.is_some() => {
+                announce(&role, endpoint.as_ref(), "starting", output)?;
+                announced = true;
             }
         }
     };
-    Ok(worker.map(|worker| (worker, announced)))
-}
-
-/// Declares the queue of the flow `inventory`: URLs are accepted as soon as the broker is available.
-async fn accept_urls(
-    serving: &Serving,
-    broker: &Arc<dyn QueueBackend>,
-    config: &Config,
-    readiness: &Readiness,
-    stop: &Shutdown,
-) -> anyhow::Result<()> {
-    let queue = open::url_queue(config, &**broker);
-    let declared = opening::declare(broker, &[queue], &Opening { readiness, until: Some(stop) }).await;
-    if opening::unless_stopped(declared)?.is_some() {
-        serving.inventory.start_accepting();
-    }
-    Ok(())
-}
-
-/// Serves until a stop is requested or a stage fails.
-async fn serve(
-    serving: Serving,
-    announced: Option<Announced>,
-    worker: &Worker,
-    stop: &Shutdown,
-    output: &mut Output,
-) -> anyhow::Result<()> {
-    if announced.is_none() {
-        announce(&serving, output)?;
-    }
-    serving.until_the_end(worker, stop).await
+    let worker = match started {
+        Ok(Some(worker)) => worker,
+        ended => {
+            stop.request();
+            if let Some(endpoint) = endpoint {
+                endpoint.ended().await?;
+            }
+            handles.broker.close().await?;
+            return ended.map(drop);
+        }
+    };
+    handles.readiness.started(worker.failure_check());
+    let ended = async {
+        if let Some(endpoint) = endpoint.as_mut().filter(|_| is_found && !later) {
+            endpoint.announce(&config)?;
+        }
+        if !announced {
+            announce(&role, endpoint.as_ref(), "running", output)?;
+        }
+        match endpoint {
+            Some(endpoint) => endpoint.until_the_end(&worker, &stop).await,
+            None => worker.until_the_end(&stop).await,
+        }
+    };
+    let ended = ended.await;
+    end(ended, worker, &stop).await
 }
 
 async fn end(ended: anyhow::Result<()>, mut worker: Worker, stop: &Shutdown) -> anyhow::Result<()> {
@@ -264,114 +161,44 @@ fn bind_error(error: BindError) -> anyhow::Error {
     }
 }
 
-/// Runs the stages without a gateway until a stop is requested or a stage fails.
-async fn work(
-    parts: &[Part],
-    health: Option<Health>,
-    announced: Option<Announced>,
-    worker: &Worker,
-    stop: &Shutdown,
-    output: &mut Output,
-) -> anyhow::Result<()> {
-    if announced.is_none() {
-        announce_parts(parts, health.as_ref(), "running", output)?;
-    }
-    let ended = worker.until_the_end(stop).await;
-    match health {
-        Some(health) => ended.and(health.ended().await),
-        None => ended,
-    }
-}
-
-/// Prints the parts of this process, and the URL of its metrics.
-fn announce_parts(
-    parts: &[Part],
-    health: Option<&Health>,
-    state: &str,
-    output: &mut Output,
-) -> anyhow::Result<()> {
-    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
-    let metrics = health.map(Health::metrics_url);
-    if output.is_json() {
-        let mut line = json!({ "parts": names, "pid": process::id() });
-        if let Some(metrics) = metrics {
-            line["metrics"] = metrics.into();
+/// Prints what runs here: the address of the gateway, or the stages and the URL of their metrics.
+fn announce(role: &Role, endpoint: Option<&Serving>, state: &str, output: &mut Output) -> anyhow::Result<()> {
+    let (names, pid) = (role.names(), process::id());
+    let line = match endpoint {
+        Some(gateway) if role.gateway => {
+            let (address, url) = (gateway.address, gateway.url());
+            match output.is_json() {
+                true => json!({ "address": address, "url": url, "parts": names, "pid": pid }).to_string(),
+                false => format!("API at {url}/api/, documentation at {url}/api/docs/; Ctrl-C stops it"),
+            }
         }
-        output.line(&line.to_string())?;
-    } else {
-        let metrics = metrics.map(|url| format!(", metrics at {url}")).unwrap_or_default();
-        output.line(&format!("{} {state}{metrics}; Ctrl-C stops it", names.join(" and ")))?;
-    }
+        health => {
+            let metrics = health.map(|health| format!("{}/metrics", health.url()));
+            if output.is_json() {
+                let mut line = json!({ "parts": names, "pid": pid });
+                if let Some(metrics) = metrics {
+                    line["metrics"] = metrics.into();
+                }
+                line.to_string()
+            } else {
+                let metrics = metrics.map(|url| format!(", metrics at {url}")).unwrap_or_default();
+                format!("{} {state}{metrics}; Ctrl-C stops it", names.join(" and "))
+            }
+        }
+    };
+    // JSON on one line, so that a reader knows when it is complete.
+    output.line(&line)?;
     output.flush()?;
     Ok(())
 }
 
-/// Serves the flow `inventory` only, whose worker is another process.
-async fn serve_inventory_only(config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let listening = listen(config).await?;
-    let stop = stop_on_signals()?;
-    let broker = open::broker_later(config).await?;
-    let readiness = Readiness::starting(open::needs_of_inventory_alone(config), stop.clone());
-    let serving = Serving::begin(listening, &broker, config, Vec::new(), &readiness, &stop)?;
-    announce(&serving, output)?;
-    let opening = Opening { readiness: &readiness, until: Some(&stop) };
-    let declared = accept_urls(&serving, &broker, config, &readiness, &stop);
-    let opened = tokio::try_join!(opening::inventory_only(config, &opening), declared);
-    match &opened {
-        Ok((Some(urls), ())) => serving.complete_inventory_only(urls.clone(), &readiness, config),
-        Ok((None, ())) => {}
-        Err(_) => stop.request(),
-    }
-    let ended = serving.ended().await;
-    broker.close().await?;
-    opened.map(drop).and(ended)
-}
-
-/// Prints the address of the gateway.
-fn announce(serving: &Serving, output: &mut Output) -> anyhow::Result<()> {
-    let (address, url) = (serving.address, serving.url());
-    if output.is_json() {
-        // On one line, so that a reader knows when it is complete.
-        output.line(&json!({ "address": address, "url": url, "pid": process::id() }).to_string())?;
-    } else {
-        output.line(&format!("API at {url}/api/, documentation at {url}/api/docs/; Ctrl-C stops it"))?;
-    }
-    output.flush()?;
-    Ok(())
-}
-
-/// Validates the settings for a process with these parts, without connecting to a server.
-pub(super) fn check(only: &[Part], config: &Config) -> Result<(), Problems> {
-    let gateway = only.is_empty() || only.contains(&Part::Gateway);
+/// Validates the settings for a process with this role, without connecting to a server.
+pub(super) fn check(role: &Role, config: &Config) -> Result<(), Problems> {
     let mut problems: Vec<Problem> =
-        check_parts(only, config).err().map(Problem::plain).into_iter().collect();
-    if let Err(Problems(others)) = open::check(config, open::Listens { gateway, health: !gateway }) {
+        sharing::check(config, role).err().map(Problem::together).into_iter().collect();
+    let listens = open::Listens { gateway: role.gateway, health: !role.gateway };
+    if let Err(Problems(others)) = open::check(config, listens) {
         problems.extend(others);
     }
     if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
-}
-
-/// Embedded stores belong to one process, so that all parts must run in it.
-fn check_parts(only: &[Part], config: &Config) -> Result<(), String> {
-    let missing: Vec<&str> =
-        Part::value_variants().iter().filter(|part| !only.contains(part)).map(|part| part.name()).collect();
-    let owned = config.sharing().owned.join(", ");
-    if only.is_empty() || missing.is_empty() || owned.is_empty() {
-        return Ok(());
-    }
-    if config.is_for_one_worker() {
-        if only == [Part::Gateway] || only == [Part::Inventory] {
-            return Ok(());
-        }
-        return Err(format!(
-            "with `only_worker` a process is either the gateway (--only {}) or the worker (--only {})",
-            Part::Gateway.name(),
-            Part::Inventory.name()
-        ));
-    }
-    Err(format!(
-        "--only leaves out {}, but these are embedded and owned by one process: {owned}; leave --only out, or use \
-         shared stores",
-        missing.join(" and ")
-    ))
 }

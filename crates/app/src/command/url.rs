@@ -1,16 +1,19 @@
 //! `crawlway url`: submits URLs to the flow `inventory`, and shows their records.
 
 use crate::{
-    ask::{self, Target},
     command::UrlArg,
     config::Config,
     failure::{AlreadyReported, ExitKind},
     output::{Cell, Column, Output, Table, Tone, one_line},
+    service::{self, Target},
     time::parse_time_flag,
 };
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Timestamp;
-use crawlway_gateway::dto::{AcceptedUrl, UrlRecord};
+use crawlway_gateway::{
+    dto::{AcceptedUrl, UrlRecord},
+    service::Error,
+};
 use crawlway_store::inventory::{
     Cursor, MAX_PAGE_SIZE, MAX_PAGE_SIZE_WITH_SOURCE, RecordQuery, RecordStatus,
 };
@@ -149,7 +152,7 @@ pub(super) async fn run(args: UrlArgs, config: &Config, output: &mut Output) -> 
 async fn add(args: &[UrlArg], several: bool, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let target = Target::of(config)?;
     let is_local = matches!(target, Target::Local(_));
-    let submitter = ask::UrlSubmitter::open(target, args.iter()).await?;
+    let submitter = service::UrlSubmitter::open(target, args.iter()).await?;
     let added = add_all(&submitter, args, several, output).await;
     submitter.close().await?;
     let (added, refused) = added?;
@@ -166,7 +169,7 @@ async fn add(args: &[UrlArg], several: bool, config: &Config, output: &mut Outpu
 
 /// Returns the numbers of accepted and of refused URLs.
 async fn add_all(
-    submitter: &ask::UrlSubmitter,
+    submitter: &service::UrlSubmitter,
     args: &[UrlArg],
     several: bool,
     output: &mut Output,
@@ -207,7 +210,8 @@ async fn add_all(
 
 /// Whether the URL itself is invalid, so that the next one may be accepted.
 fn is_refused(error: &anyhow::Error) -> bool {
-    ask::problem_of(error).is_some_and(|problem| problem.status() == 400)
+    error.downcast_ref::<Error>().is_some_and(Error::is_invalid)
+        || service::problem_of(error).is_some_and(|problem| problem.status() == 400)
 }
 
 fn print_accepted(accepted: &AcceptedUrl, several: bool, output: &mut Output) -> anyhow::Result<()> {
@@ -226,12 +230,15 @@ fn print_accepted(accepted: &AcceptedUrl, several: bool, output: &mut Output) ->
 }
 
 async fn get(id_or_url: &str, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let found = ask::url(Target::of(config)?, id_or_url).await?;
+    let found = service::url(Target::of(config)?, id_or_url).await?;
     match &found {
         Some(record) if output.is_json() => output.json(record)?,
         Some(record) => print(&serde_json::from_value(record.clone())?, output)?,
         None if output.is_json() => output.json(&Value::Null)?,
-        None => output.line(&format!("`{}` has no record", one_line(id_or_url)))?,
+        None => output.line(&format!(
+            "`{}` has no record; one that is queued gets it when a worker begins (`crawlway up`)",
+            one_line(id_or_url)
+        ))?,
     }
     output.flush()?;
     if found.is_some() { Ok(()) } else { Err(AlreadyReported(ExitKind::Failed).into()) }
@@ -243,7 +250,7 @@ async fn list(args: ListArgs, config: &Config, output: &mut Output) -> anyhow::R
     let limit = limit.unwrap_or(max.min(50)).min(max);
     let status = status.map(|StatusArg(status)| status);
     let wanted = RecordQuery { from, to, status, after: cursor, limit, with_source: source };
-    let listed = ask::urls(Target::of(config)?, &wanted).await?;
+    let listed = service::urls(Target::of(config)?, &wanted).await?;
     if output.is_json() {
         return Ok(output.json(&listed)?);
     }

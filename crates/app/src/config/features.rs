@@ -15,7 +15,7 @@ const BACKENDS: [(&str, &str, bool); 5] = [
 pub(super) fn missing(entry: &Entry) -> Option<&'static str> {
     let names_a_backend = matches!(
         entry.key.iter().map(String::as_str).collect::<Vec<_>>()[..],
-        [_, "kind"] | ["search", "index"] | ["inventory", "store"]
+        [_, "kind"] | ["brokers", _, "kind"] | ["search", "index"] | ["inventory", "store"]
     );
     let value = entry.value.as_str().filter(|_| names_a_backend)?;
     lacks(&BACKENDS, value)
@@ -36,10 +36,12 @@ mod tests {
         assert_eq!(lacks(&backends, "embedded"), None);
         assert_eq!(lacks(&backends, "redis"), None);
         assert_eq!(lacks(&backends, "postgres"), Some("postgresql"));
-        let key = ["broker", "kind"].map(str::to_owned).to_vec();
-        let entry = Entry { key, value: "rabbitmq".into(), origin: Origin::Variable("X".into()) };
-        assert_eq!(missing(&entry), (!cfg!(feature = "rabbitmq")).then_some("rabbitmq"));
-        let text = Problem::missing_feature(&entry, "rabbitmq").to_string();
-        assert!(text.contains("--features rabbitmq") && text.contains("--features full"), "{text}");
+        for key in [&["broker", "kind"][..], &["brokers", "events", "kind"]] {
+            let key = key.iter().map(|&part| part.to_owned()).collect();
+            let entry = Entry { key, value: "rabbitmq".into(), origin: Origin::Variable("X".into()) };
+            assert_eq!(missing(&entry), (!cfg!(feature = "rabbitmq")).then_some("rabbitmq"));
+            let text = Problem::missing_feature(&entry, "rabbitmq").to_string();
+            assert!(text.contains("--features rabbitmq") && text.contains("--features full"), "{text}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     tls::TlsSettings,
     value::{ByteSize, Count, Span},
 };
-use crawlway_broker::{Guarantees, QueueSpec};
+use crawlway_broker::{MaxLength, QueueSpec};
 use crawlway_fetch::{Request, SsrfGuard};
 use crawlway_flows::inventory::{InventorySettings, url_inventory};
 use crawlway_gateway::InventoryOptions;
@@ -19,6 +19,7 @@ const MAX_SOURCE: ByteSize = ByteSize(14 << 20);
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InventoryTable {
+    broker: String,
     pub(crate) store: InventoryKind,
     max_length: Count,
     max_attempts: Count,
@@ -53,15 +54,20 @@ pub(crate) enum InventoryKind {
 }
 
 impl InventoryTable {
+    /// Name of the broker of the flow's queues; empty for that of all queues.
+    pub(crate) fn broker(&self) -> &str {
+        &self.broker
+    }
+
     /// URL of the server, which must be set.
     #[cfg(feature = "mongodb")]
     pub(crate) fn set_url(&self) -> Result<&str, String> {
         super::secret::set(&self.mongodb.url, "inventory.store", "mongodb", "inventory.mongodb.url")
     }
 
-    /// Specification of the URL queue, with a maximum length that the broker supports.
-    pub(crate) fn queue(&self, spec: QueueSpec, broker: &Guarantees) -> QueueSpec {
-        spec.max_length(broker.max_length(self.max_length.0.get().into()))
+    /// Specification of the URL queue with its maximum length.
+    pub(crate) fn queue(&self, spec: QueueSpec) -> QueueSpec {
+        spec.max_length(MaxLength::Exact(self.max_length.0.get().into()))
     }
 
     /// Settings of the flow, with this request as the template of its fetches.

@@ -1,6 +1,7 @@
 //! Sources of settings: defaults, file, environment variables and flags, each read into a list of entries.
 
 use super::{
+    brokers,
     problem::{Problem, Problems},
     schema::{KeyKind, Schema},
 };
@@ -119,7 +120,18 @@ pub(super) fn from_file(
         false
     };
     let entry = |DocumentValue { path, offset, value }| Entry { key: path, value, origin: origin_at(offset) };
-    flatten(table.get_ref(), known).into_iter().map(entry).collect()
+    let mut entries: Vec<Entry> = flatten(table.get_ref(), known).into_iter().map(entry).collect();
+    // A named broker without a key has all defaults.
+    let named = table.get_ref().get(brokers::TABLE).and_then(|brokers| brokers.get_ref().as_table());
+    for spanned in named.into_iter().flat_map(DeTable::keys) {
+        let name: &str = spanned.get_ref();
+        let key = [brokers::TABLE, name, "kind"].map(str::to_owned).to_vec();
+        let has_entry = entries.iter().any(|entry| brokers::name_in(&entry.key) == Some(name));
+        if let (false, KeyKind::Setting(default)) = (has_entry, schema.at(&key)) {
+            entries.push(Entry { key, value: default.clone(), origin: origin_at(spanned.span().start) });
+        }
+    }
+    entries
 }
 
 pub(super) fn from_variables(

@@ -4,6 +4,7 @@
 //! define valid values. Each value is checked alone on top of the defaults, so that all problems are reported at once, each
 //! with its source.
 
+mod brokers;
 mod features;
 mod fetch;
 mod gateway;
@@ -21,11 +22,11 @@ mod retention;
 mod schema;
 mod search;
 pub(crate) mod secret;
-mod sharing;
 mod show;
 mod tls;
 mod value;
 
+pub(crate) use brokers::BrokerInUse;
 pub(crate) use fetch::FetchSettings;
 pub(crate) use gateway::GatewaySettings;
 pub(crate) use inventory::{InventoryKind, InventoryTable};
@@ -46,13 +47,17 @@ pub(crate) use value::ByteSize;
 #[cfg(test)]
 pub(crate) use value::Keep;
 
-use crate::{log::LogSettings, open::BrokerSettings};
+use crate::{flows, log::LogSettings, open::BrokerSettings};
+use crawlway_broker::{QueueName, QueueSpec};
 use layers::Entry;
 use queue::QueueSettings;
 use rate_limit::RateLimitSettings;
 use schema::Schema;
-use serde::Deserialize;
-use std::path::PathBuf;
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// Every setting with its default.
 const DEFAULTS: &str = include_str!("../../../../config/crawlway.toml");
@@ -60,11 +65,16 @@ const DEFAULTS: &str = include_str!("../../../../config/crawlway.toml");
 /// Settings of the program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     pub(crate) data_dir: PathBuf,
+    /// Names of the flows that run; all if empty.
+    pub(crate) flows: Vec<String>,
     pub(crate) only_process: bool,
-    pub(crate) only_worker: bool,
+    pub(crate) one_process_per_stage: bool,
     pub(crate) broker: BrokerSettings,
+    /// Named brokers.
+    #[serde(default)]
+    brokers: BTreeMap<String, BrokerSettings>,
     pub(crate) queue: QueueSettings,
     pub(crate) fetch: FetchSettings,
     pub(crate) rate_limit: RateLimitSettings,
@@ -77,6 +87,9 @@ pub(crate) struct Config {
     pub(crate) gateway: GatewaySettings,
     pub(crate) metrics: MetricsSettings,
     pub(crate) log: LogSettings,
+    /// Settings of flows whose defaults are their own.
+    #[serde(skip)]
+    flow_settings: BTreeMap<&'static str, toml::Table>,
 }
 
 /// Settings with the source of each value.
@@ -92,7 +105,10 @@ pub(crate) struct Loaded {
 /// Merges and checks all sources. The error has all problems.
 pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
     let mut problems = Vec::new();
-    let defaults = layers::defaults(DEFAULTS)?;
+    let mut defaults = layers::defaults(DEFAULTS)?;
+    for flow in flows::all() {
+        defaults.extend(layers::defaults(flow.default_settings())?);
+    }
     let schema = Schema::of(&defaults);
     let file = sources.file(&mut problems);
     let mut explicit = Vec::new();
@@ -106,15 +122,17 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
         if let Some(feature) = features::missing(entry) {
             problems.push(Problem::missing_feature(entry, feature));
         } else if let Err(expected) =
-            Config::from_entries(&layers::merge(&defaults, std::slice::from_ref(entry)))
+            Config::from_entries(&brokers::merge(&defaults, std::slice::from_ref(entry)))
         {
             problems.push(Problem::wrong_value(entry, &expected));
+        } else {
+            problems.extend(brokers::unknown_broker(entry, &explicit));
         }
     }
     if !problems.is_empty() {
         return Err(Problems::in_order(problems));
     }
-    let entries = layers::merge(&defaults, &explicit);
+    let entries = brokers::merge(&defaults, &explicit);
     let together = |text| Problems(vec![Problem::together(text)]);
     let mut config = Config::from_entries(&entries).map_err(together)?;
     let origin = |name: &str| {
@@ -122,16 +140,41 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
         entry.map_or(Origin::Default, |entry| entry.origin.clone())
     };
     config.gateway.note_origins(&origin("url"), &origin("token"), sources.has_explicit_file());
-    config.check_sharing().map_err(together)?;
+    config.check_database().map_err(together)?;
     Ok(Loaded { config, entries, file: file.map(|(path, _)| path) })
 }
 
 impl Config {
     fn from_entries(entries: &[Entry]) -> Result<Self, String> {
-        let table = toml::Value::Table(layers::as_table(entries));
-        let config = Config::deserialize(table).map_err(|error| error.message().to_owned())?;
+        let mut table = layers::as_table(entries);
+        let own = flows::all().iter().filter(|flow| !flow.default_settings().is_empty());
+        let of_flows: Vec<_> = own.map(|flow| (flow.name(), table.remove(flow.name()))).collect();
+        let mut config =
+            Config::deserialize(toml::Value::Table(table)).map_err(|error| error.message().to_owned())?;
+        for (name, settings) in of_flows {
+            let Some(toml::Value::Table(settings)) = settings else {
+                return Err(format!("expected a table `[{name}]`"));
+            };
+            config.flow_settings.insert(name, settings);
+        }
         config.check()?;
         Ok(config)
+    }
+
+    /// Settings of a flow whose defaults are its own ([`FlowModule::default_settings`](crate::FlowModule::default_settings)).
+    pub fn of_flow<T: DeserializeOwned>(&self, flow: &str) -> Result<T, String> {
+        let settings = self.flow_settings.get(flow).cloned().unwrap_or_default();
+        T::deserialize(toml::Value::Table(settings)).map_err(|error| error.message().to_owned())
+    }
+
+    /// Data directory.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// Spec of a queue with the settings of `[queue.defaults]` and `[queue.NAME]`.
+    pub fn queue(&self, name: QueueName) -> QueueSpec {
+        self.queue.spec(name)
     }
 
     /// Checks that the types do not cover.
@@ -139,10 +182,14 @@ impl Config {
         if self.data_dir.as_os_str().is_empty() {
             return Err("expected the path of a directory".to_owned());
         }
-        if self.only_process && self.only_worker {
-            return Err("expected one of `only_process` and `only_worker`, not both".to_owned());
+        let names: Vec<&str> = flows::all().iter().map(|flow| flow.name()).collect();
+        if self.flows.iter().any(|flow| !names.contains(&flow.as_str())) {
+            return Err(format!("expected names of flows: {}", names.join(", ")));
         }
-        self.broker.check()?;
+        if self.only_process && self.one_process_per_stage {
+            return Err("expected one of `only_process` and `one_process_per_stage`, not both".to_owned());
+        }
+        self.check_brokers()?;
         self.fetch.check()?;
         self.rate_limit.check()?;
         self.records.check()?;
@@ -151,14 +198,14 @@ impl Config {
         self.inventory.check()?;
         self.gateway.check()?;
         self.metrics.check()?;
-        self.queue.check()
+        self.queue.check()?;
+        flows::all().iter().try_for_each(|flow| flow.check_settings(self))
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crawlway_broker::{QueueName, QueueSpec};
     use std::time::Duration;
 
     pub(crate) fn given(variables: &[(&str, &str)]) -> Result<Loaded, Problems> {

@@ -118,7 +118,7 @@ impl Problem {
         Self { origin: None, key: None, text }
     }
 
-    fn of_key(origin: Origin, key: &[String], text: String) -> Self {
+    pub(super) fn of_key(origin: Origin, key: &[String], text: String) -> Self {
         Self { origin: Some(origin), key: Some(dotted(key)), text }
     }
 }

@@ -16,9 +16,10 @@ pub(crate) struct QueueSettings {
     named: BTreeMap<QueueName, QueueTable>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct QueueTable {
+    broker: Option<String>,
     prefetch: Option<Count>,
     lease: Option<Span>,
     max_attempts: Option<Count>,
@@ -28,9 +29,24 @@ struct QueueTable {
 impl QueueSettings {
     /// Specification of a queue from the settings, without additions of its flow.
     pub(crate) fn spec(&self, name: QueueName) -> QueueSpec {
-        let table = self.named.get(&name).copied();
+        let table = self.named.get(&name);
         let spec = self.defaults.applied_to(QueueSpec::new(name));
         table.map_or(spec.clone(), |table| table.applied_to(spec))
+    }
+
+    /// Queues with a table of their own.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &QueueName> {
+        self.named.keys()
+    }
+
+    /// `broker` in the table of a queue.
+    pub(super) fn broker(&self, name: &QueueName) -> Option<&str> {
+        self.named.get(name)?.broker.as_deref()
+    }
+
+    /// `queue.defaults.broker`.
+    pub(super) fn default_broker(&self) -> Option<&str> {
+        self.defaults.broker.as_deref()
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
@@ -44,7 +60,7 @@ impl QueueSettings {
 }
 
 impl QueueTable {
-    fn applied_to(self, mut spec: QueueSpec) -> QueueSpec {
+    fn applied_to(&self, mut spec: QueueSpec) -> QueueSpec {
         if let Some(Count(prefetch)) = self.prefetch {
             spec = spec.prefetch(prefetch.get());
         }

@@ -5,6 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Old and new keys. A renamed table comes before its keys, which are listed under its old name.
 const RENAMED: &[(&str, &str)] = &[
+    ("only_worker", "one_process_per_stage"),
     ("fetch.in_flight", "fetch.per_host_concurrency"),
     ("fetch.gap", "fetch.min_delay"),
     ("fetch.memory", "fetch.max_memory"),

@@ -1,6 +1,6 @@
 //! Schema of the settings, from the defaults, and suggestions for misspelt keys.
 
-use super::layers::Entry;
+use super::{brokers, layers::Entry};
 
 /// Schema of the settings: all keys with their defaults.
 #[derive(Debug)]
@@ -24,9 +24,15 @@ impl<'a> Schema<'a> {
     }
 
     pub(super) fn at(&self, key: &[String]) -> KeyKind<'a> {
-        // `[queue.default]` is a misspelt `[queue.defaults]`, not a queue.
-        if matches!(key, [queue, name, ..] if queue == "queue" && name == "default") {
-            return KeyKind::Unknown;
+        match key {
+            // `[queue.default]` is a misspelt `[queue.defaults]`, not a queue; the default broker is `[broker]`.
+            [table, name, ..]
+                if (table == "queue" || table == brokers::TABLE) && name == brokers::DEFAULT =>
+            {
+                return KeyKind::Unknown;
+            }
+            [table] if table == brokers::TABLE => return KeyKind::Table,
+            _ => {}
         }
         let key = as_default(key);
         match self.defaults.iter().find(|entry| entry.key.starts_with(&key)) {
@@ -39,10 +45,14 @@ impl<'a> Schema<'a> {
     /// KeyKind key similar to an unknown one whose parent is known.
     pub(super) fn nearest(&self, unknown: &[String]) -> Option<Vec<String>> {
         let (last, parent) = unknown.split_last()?;
+        // The name `default`.
+        if matches!(parent, [table] if table == brokers::TABLE) {
+            return Some(brokers::as_default_key(unknown));
+        }
         let default_parent = as_default(parent);
-        let mut siblings: Vec<&str> = Vec::new();
+        let mut siblings: Vec<&str> = if parent.is_empty() { vec![brokers::TABLE] } else { Vec::new() };
         for entry in self.defaults.iter().filter(|entry| entry.key.starts_with(&default_parent)) {
-            let sibling = entry.key[parent.len()].as_str();
+            let sibling = entry.key[default_parent.len()].as_str();
             if !siblings.contains(&sibling) {
                 siblings.push(sibling);
             }
@@ -52,13 +62,17 @@ impl<'a> Schema<'a> {
         }
         // The same name in another table.
         let elsewhere = self.defaults.iter().find(|entry| entry.key.last() == Some(last));
-        elsewhere.map(|entry| entry.key.clone())
+        elsewhere.map(|entry| match brokers::name_in(unknown) {
+            Some(name) if default_parent.first() == entry.key.first() => brokers::named_key(name, &entry.key),
+            _ => entry.key.clone(),
+        })
     }
 }
 
-/// Key in the defaults with the same type: tables of single queues have the keys of `[queue.defaults]`.
+/// Key in the defaults with the same type: tables of single queues have the keys of `[queue.defaults]`, those of named brokers
+/// the keys of `[broker]`.
 fn as_default(key: &[String]) -> Vec<String> {
-    let mut key = key.to_vec();
+    let mut key = brokers::as_default_key(key);
     if let [queue, name, ..] = key.as_mut_slice()
         && queue == "queue"
     {
@@ -104,6 +118,11 @@ mod tests {
             ("queue.default", "queue.defaults"),
             ("queue.jobs.max_atempts", "queue.jobs.max_attempts"),
             ("broker.max_message", "broker.embedded.max_message"),
+            ("brokrs", "brokers"),
+            ("brokers.default", "broker"),
+            ("brokers.events.knd", "brokers.events.kind"),
+            ("brokers.events.rabbitmq.tls.certificat", "brokers.events.rabbitmq.tls.certificate"),
+            ("brokers.events.max_message", "brokers.events.embedded.max_message"),
         ] {
             assert_eq!(suggestion(unknown).as_deref(), Some(meant));
         }

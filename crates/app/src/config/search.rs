@@ -15,6 +15,7 @@ const MESSAGE_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 3
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchTable {
+    broker: String,
     concurrency: Count,
     recrawl_after: Span,
     max_attempts: Count,
@@ -49,6 +50,11 @@ pub(crate) enum IndexKind {
 }
 
 impl SearchTable {
+    /// Name of the broker of the flow's queues; empty for that of all queues.
+    pub(crate) fn broker(&self) -> &str {
+        &self.broker
+    }
+
     /// Time after which a page is crawled again.
     pub(crate) fn recrawl_after(&self) -> Duration {
         self.recrawl_after.0

@@ -12,15 +12,18 @@ pub(super) mod rabbitmq {
     use crawlway_broker::{QueueBackend, QueueSpec};
     use std::sync::Arc;
 
-    pub(crate) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
-        open_later(settings)
+    pub(crate) async fn open(
+        settings: &RabbitSettings,
+        table: &str,
+    ) -> anyhow::Result<Arc<dyn QueueBackend>> {
+        open_later(settings, table)
     }
 
-    pub(crate) fn open_later(_: &RabbitSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    pub(crate) fn open_later(_: &RabbitSettings, _: &str) -> anyhow::Result<Arc<dyn QueueBackend>> {
         super::refused("RabbitMQ")
     }
 
-    pub(crate) fn check(_: &RabbitSettings, _: &[QueueSpec]) -> Result<(), String> {
+    pub(crate) fn check(_: &RabbitSettings, _: &str, _: &[QueueSpec]) -> Result<(), String> {
         Ok(())
     }
 }

@@ -1,27 +1,31 @@
-//! Opens the configured broker, and defines its queues.
+//! Opens the brokers in use, and defines their queues.
 
 use super::{must_be_a_directory, not_while_served, rabbitmq};
 use crate::{
-    config::{ByteSize, Config, RabbitSettings},
+    config::{BrokerInUse, ByteSize, Config, RabbitSettings},
+    flows::{self, FlowModule},
     output::warn,
-    private,
+    permissions,
 };
 use anyhow::{Context, bail};
-use crawlway_broker::{QueueBackend, QueueSpec};
+use crawlway_broker::{BrokerRouter, MaxLength, QueueBackend, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options, Recovery};
-use crawlway_flows::{inventory::url_inventory, search::crawler_queue};
 use serde::Deserialize;
-use std::{fs, io, path::Path, sync::Arc};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Log target whose messages repeat those of `warn_of_damage`.
 pub(crate) const TELLS_DAMAGE_ITSELF: &str = "crawlway_broker_embedded::recover";
 
-/// Directory of the embedded queue, below the data directory.
+/// Directory of the embedded queue, below the data directory; a named broker adds `-NAME`.
 const QUEUE_DIRECTORY: &str = "queue";
 /// Limits of the sizes of the embedded queue.
 const EMBEDDED_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 30));
 
-/// `[broker]`: settings of the message broker.
+/// `[broker]` and `[brokers.NAME]`: settings of a message broker.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BrokerSettings {
@@ -58,14 +62,6 @@ impl BrokerSettings {
         }
     }
 
-    /// Refuses settings and queues that the broker would refuse, without asking a server.
-    pub(super) fn check_to_open(&self, queues: &[QueueSpec]) -> Result<(), String> {
-        match self.kind {
-            BrokerKind::Embedded => Ok(()),
-            BrokerKind::Rabbitmq => rabbitmq::check(&self.rabbitmq, queues),
-        }
-    }
-
     pub(crate) fn check(&self) -> Result<(), String> {
         let (min, max) = EMBEDDED_SIZES;
         let EmbeddedSettings { max_message, max_segment } = self.embedded;
@@ -82,24 +78,71 @@ impl EmbeddedSettings {
     }
 }
 
-/// Opens an existing broker; creates nothing.
-pub(super) async fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn QueueBackend>> {
-    match config.broker.kind {
-        BrokerKind::Embedded => must_exist(&config.data_dir, &config.data_dir.join(QUEUE_DIRECTORY))?,
-        BrokerKind::Rabbitmq => {}
-    }
-    broker(config).await
+/// When a connection to a server must be up.
+#[derive(Debug, Clone, Copy)]
+enum Connect {
+    Now,
+    /// In the background, as soon as the server can be reached.
+    Later,
 }
 
-/// Opens the broker, and creates it if needed.
-pub(crate) async fn broker(config: &Config) -> anyhow::Result<Arc<dyn QueueBackend>> {
-    match config.broker.kind {
-        BrokerKind::Rabbitmq => rabbitmq::open(&config.broker.rabbitmq).await,
-        BrokerKind::Embedded => {
+/// Opens the existing brokers in use; creates nothing.
+pub(super) async fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    let flows = flows::enabled(config);
+    for broker in config.brokers_in_use(&flows).iter().filter(|broker| !broker.settings.is_shared()) {
+        must_exist(&config.data_dir, &directory(config, broker))?;
+    }
+    broker(config, &flows).await
+}
+
+/// Opens the brokers of these flows, and creates them if needed. Several are behind a router.
+pub(crate) async fn broker(
+    config: &Config,
+    flows: &[&'static dyn FlowModule],
+) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    open_in_use(config, flows, Connect::Now).await
+}
+
+/// Opens the brokers of these flows without waiting for a server; they connect in the background.
+pub(crate) async fn broker_later(
+    config: &Config,
+    flows: &[&'static dyn FlowModule],
+) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    open_in_use(config, flows, Connect::Later).await
+}
+
+async fn open_in_use(
+    config: &Config,
+    flows: &[&'static dyn FlowModule],
+    connect: Connect,
+) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    let mut opened = Vec::new();
+    for broker in config.brokers_in_use(flows) {
+        opened.push((open(config, &broker, connect).await?, broker.queues));
+    }
+    let mut opened = opened.into_iter();
+    let (first, _) = opened.next().context("no broker is in use")?;
+    if opened.as_slice().is_empty() {
+        return Ok(first);
+    }
+    let assign = |router: BrokerRouter, (broker, queues)| router.assign(broker, queues);
+    Ok(Arc::new(opened.fold(BrokerRouter::new(first), assign)))
+}
+
+async fn open(
+    config: &Config,
+    broker: &BrokerInUse<'_>,
+    connect: Connect,
+) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    let BrokerSettings { kind, embedded, rabbitmq } = broker.settings;
+    match (kind, connect) {
+        (BrokerKind::Rabbitmq, Connect::Now) => rabbitmq::open(rabbitmq, &broker.table()).await,
+        (BrokerKind::Rabbitmq, Connect::Later) => rabbitmq::open_later(rabbitmq, &broker.table()),
+        (BrokerKind::Embedded, _) => {
             not_while_served(config)?;
-            private::data_directory(&config.data_dir)?;
-            let directory = config.data_dir.join(QUEUE_DIRECTORY);
-            let broker = EmbeddedBroker::open(&directory, config.broker.embedded.options())?;
+            permissions::data_directory(&config.data_dir)?;
+            let directory = directory(config, broker);
+            let broker = EmbeddedBroker::open(&directory, embedded.options())?;
             let Recovery { messages, lost_deliveries, torn_bytes, .. } = broker.recovery();
             tracing::info!(messages, lost_deliveries, torn_bytes, directory = %directory.display(), "queue opened");
             warn_of_damage(&directory, broker.recovery());
@@ -108,29 +151,47 @@ pub(crate) async fn broker(config: &Config) -> anyhow::Result<Arc<dyn QueueBacke
     }
 }
 
-/// Opens the broker without waiting for a server; it connects in the background.
-pub(crate) async fn broker_later(config: &Config) -> anyhow::Result<Arc<dyn QueueBackend>> {
-    match config.broker.kind {
-        BrokerKind::Rabbitmq => rabbitmq::open_later(&config.broker.rabbitmq),
-        BrokerKind::Embedded => broker(config).await,
+/// Refuses settings and queues that a broker in use would refuse, without asking a server.
+pub(super) fn check_brokers(config: &Config) -> Vec<Result<(), String>> {
+    let flows = flows::enabled(config);
+    // Without length limits, which depend on the broker.
+    let specs: Vec<QueueSpec> = flows
+        .iter()
+        .flat_map(|flow| flow.queues(config))
+        .map(|spec| QueueSpec { max_length: None, ..spec })
+        .collect();
+    let check = |broker: &BrokerInUse<'_>| {
+        let is_here = |spec: &&QueueSpec| broker.queues.contains(&spec.name);
+        let here: Vec<QueueSpec> = specs.iter().filter(is_here).cloned().collect();
+        match broker.settings.kind {
+            BrokerKind::Embedded => Ok(()),
+            BrokerKind::Rabbitmq => rabbitmq::check(&broker.settings.rabbitmq, &broker.table(), &here),
+        }
+    };
+    config.brokers_in_use(&flows).iter().map(check).collect()
+}
+
+/// Directory of an embedded broker.
+fn directory(config: &Config, broker: &BrokerInUse<'_>) -> PathBuf {
+    if broker.is_default() {
+        return config.data_dir.join(QUEUE_DIRECTORY);
     }
+    config.data_dir.join(format!("{QUEUE_DIRECTORY}-{}", broker.name))
 }
 
-/// Specification of the queue of URLs on this broker.
-pub(crate) fn url_queue(config: &Config, broker: &dyn QueueBackend) -> QueueSpec {
-    config.inventory.queue(config.queue.spec(url_inventory()), &broker.guarantees())
-}
-
-/// Queues of all flows without length limits, which depend on the broker.
-pub(super) fn queues_without_limits(config: &Config) -> Vec<QueueSpec> {
-    vec![pages_queue(config), config.queue.spec(url_inventory())]
-}
-
-/// Queue of pages for the search index.
-pub(crate) fn pages_queue(config: &Config) -> QueueSpec {
-    let spec = config.queue.spec(crawler_queue());
-    let prefetch = spec.prefetch.max(config.search.min_prefetch());
-    spec.prefetch(prefetch)
+/// Queues of these flows as their brokers can hold them.
+pub(crate) fn queues_of(
+    config: &Config,
+    broker: &dyn QueueBackend,
+    flows: &[&'static dyn FlowModule],
+) -> Vec<QueueSpec> {
+    let adapted = |mut spec: QueueSpec| {
+        if let Some(MaxLength::Exact(limit)) = spec.max_length {
+            spec.max_length = Some(broker.guarantees_of(&spec.name).max_length(limit));
+        }
+        spec
+    };
+    flows.iter().flat_map(|flow| flow.queues(config)).map(adapted).collect()
 }
 
 fn must_exist(data: &Path, queue: &Path) -> anyhow::Result<()> {
@@ -159,7 +220,7 @@ fn warn_of_damage(directory: &Path, found: &Recovery) {
     for unfinished in &found.unfinished {
         warn(&format!(
             "queue directory `{}`: {unfinished}, at the end of the log, where a crash in the middle of a write \
-             leaves such bytes: most likely nobody was told that they are safe",
+             leaves such bytes: most likely no publish of them was confirmed",
             directory.display()
         ));
     }

@@ -1,9 +1,13 @@
 //! Everything that `up` refuses before it asks a server, so that `config check` finds it, too.
 
-use super::{broker::queues_without_limits, mongodb, redis, stores};
-use crate::config::{
-    Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, SeenKind,
+use super::{broker::check_brokers, mongodb, redis, stores};
+use crate::{
+    config::{
+        Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, SeenKind,
+    },
+    flows,
 };
+use crawlway_broker::QueueName;
 use crawlway_gateway::AccessControl;
 
 /// Where a process listens.
@@ -17,7 +21,7 @@ pub(crate) struct Listens {
 
 /// Refuses settings with which a process that listens there could not run.
 pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
-    let mut problems = vec![config.broker.check_to_open(&queues_without_limits(config))];
+    let mut problems = check_brokers(config);
     if config.records.kind == RecordKind::Postgresql {
         let options = stores::record_options(config, None);
         problems.push(options.and_then(|options| options.check().map_err(|error| error.to_string())));
@@ -33,6 +37,7 @@ pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
     if config.inventory.store == InventoryKind::Mongodb {
         problems.push(mongodb::check(config));
     }
+    problems.push(known_queues(config));
     problems.push(config.gateway.check_tls());
     if listens.gateway {
         problems.push(protected(config.gateway.listen().map(Some), config.gateway.access("gateway.listen")));
@@ -47,6 +52,18 @@ pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
     let mut texts: Vec<String> = problems.into_iter().filter_map(Result::err).collect();
     texts.dedup();
     if texts.is_empty() { Ok(()) } else { Err(Problems(texts.into_iter().map(Problem::together).collect())) }
+}
+
+/// Refuses settings of queues that no flow has.
+fn known_queues(config: &Config) -> Result<(), String> {
+    let known: Vec<QueueName> =
+        flows::all().iter().flat_map(|flow| flow.queues(config)).map(|spec| spec.name).collect();
+    let Some(unknown) = config.queue.names().find(|name| !known.contains(name)) else { return Ok(()) };
+    let nearest: Vec<String> = unknown.nearest(&known).iter().map(|name| format!("`{name}`")).collect();
+    Err(format!(
+        "no flow has a queue `{unknown}`, as in `[queue.{unknown}]`; there are {}",
+        nearest.join(", ")
+    ))
 }
 
 /// Refuses to listen where strangers could come, unless that is meant.

@@ -4,9 +4,9 @@
 mod absent;
 mod broker;
 mod check;
+mod dependencies;
 #[cfg(feature = "mongodb")]
 mod mongodb;
-mod needs;
 #[cfg(feature = "postgresql")]
 mod postgresql;
 #[cfg(feature = "rabbitmq")]
@@ -24,19 +24,17 @@ use absent::rabbitmq;
 #[cfg(not(feature = "redis"))]
 use absent::redis;
 
-pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, pages_queue, url_queue};
+pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, queues_of};
 pub(crate) use check::{Listens, check};
-pub(crate) use needs::{
-    index_probe, kept_with_records, needs, needs_of_inventory_alone, rate_limiter_probe, seen_probe,
-    urls_probe,
+pub(crate) use dependencies::{
+    dependencies, dependency_names, index_probe, is_with_records, rate_limiter_probe, seen_probe, urls_probe,
 };
 pub(crate) use stores::{
-    Records, existing_page_index, existing_records, existing_urls, idle_rate_limiter, index_with_records,
-    lock_records, own_index, own_rate_limiter, rate_limiter, rate_limiter_with_records, records, shared_seen,
-    shared_urls,
+    Records, existing_page_index, existing_records, existing_urls, index_with_records, lock_records,
+    own_index, own_rate_limiter, own_seen, own_urls, rate_limiter, rate_limiter_with_records, records,
 };
 
-use crate::{config::Config, presence};
+use crate::{config::Config, flows, gateway_file};
 use anyhow::{Context, bail};
 use broker::existing_broker;
 use crawlway_broker::{DeadLetters, QueueBackend};
@@ -70,16 +68,17 @@ impl Queues {
 /// Opens existing queues for administration. A missing data directory is an error and is not created.
 pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     let broker = existing_broker(config).await?;
-    let alone = config.only_process || config.sharing().shared.is_empty();
-    if config.broker.is_shared() {
-        // Only what was declared here is known here.
-        broker.declare(&[pages_queue(config), url_queue(config, &*broker)]).await?;
-    }
+    let alone = config.only_process || !config.shares_anything();
+    let flows = flows::enabled(config);
+    // On a server, only what was declared here is known here.
+    let mut shared = queues_of(config, &*broker, &flows);
+    shared.retain(|queue| config.is_queue_shared(&queue.name));
+    broker.declare(&shared).await?;
     if !has_records(config) {
         return Ok(Queues { queues: broker.clone(), broker, records: None, alone });
     }
     let records = records(config, None).await?;
-    if !config.broker.is_shared() {
+    if config.owns_queues(&flows) {
         records.take_back(config).await?;
     }
     let queues = Arc::new(QueuesWithFrontier::new(broker.clone(), records.frontier.clone()));
@@ -88,9 +87,10 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
 
 /// Fails while a gateway runs on the data directory; the error has its address.
 pub(crate) fn not_while_served(config: &Config) -> anyhow::Result<()> {
-    match presence::running(&config.data_dir) {
+    match gateway_file::running(&config.data_dir) {
         None => Ok(()),
-        Some(presence::Running { address, pid }) => bail!(
+        Some(gateway_file::Running { pid, .. }) if pid == std::process::id() => Ok(()),
+        Some(gateway_file::Running { address, pid }) => bail!(
             "data directory `{}` is in use by the gateway at http://{address} (process {pid}); ask that gateway, or stop \
              it first",
             config.data_dir.display()

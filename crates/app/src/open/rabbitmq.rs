@@ -3,7 +3,7 @@
 use crate::{
     config::{RabbitAddress, RabbitSettings},
     failure::UsageError,
-    worker::worker_name,
+    process::worker_name,
 };
 use anyhow::Context;
 use crawlway_broker::{QueueBackend, QueueSpec};
@@ -13,50 +13,50 @@ use std::{sync::Arc, time::Duration};
 /// Timeout of a call during an outage, in a process that stays up: its caller waits for the answer.
 const OUTAGE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Connects to the server.
-pub(super) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
-    let options = options(settings).map_err(UsageError)?;
+/// Connects to the server. `table` is the place of the broker in the settings, for errors.
+pub(super) async fn open(settings: &RabbitSettings, table: &str) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    let options = options(settings, table).map_err(UsageError)?;
     let place = format!("{}:{}", options.host, options.port);
     let broker = RabbitBroker::connect(options).await;
     Ok(Arc::new(broker.with_context(|| format!("cannot use RabbitMQ at {place}"))?))
 }
 
 /// Connects to the server in the background, as soon as it can be reached.
-pub(super) fn open_later(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
-    let options = options(settings).map_err(UsageError)?;
+pub(super) fn open_later(settings: &RabbitSettings, table: &str) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    let options = options(settings, table).map_err(UsageError)?;
     Ok(Arc::new(RabbitBroker::connect_later(Options { connection_timeout: OUTAGE_TIMEOUT, ..options })))
 }
 
 /// Refuses settings and queues that RabbitMQ would refuse, without asking the server.
-pub(super) fn check(settings: &RabbitSettings, queues: &[QueueSpec]) -> Result<(), String> {
-    let options = options(settings)?;
+pub(super) fn check(settings: &RabbitSettings, table: &str, queues: &[QueueSpec]) -> Result<(), String> {
+    let options = options(settings, table)?;
     options.check_tls().map_err(|error| error.to_string())?;
-    queues.iter().try_for_each(|queue| options.check(queue)).map_err(|error| error.to_string())
+    let checked = queues.iter().try_for_each(|queue| options.check(queue));
+    checked.map_err(|error| format!("`[{table}]`: {error}"))
 }
 
-fn options(settings: &RabbitSettings) -> Result<Options, String> {
+fn options(settings: &RabbitSettings, table: &str) -> Result<Options, String> {
     let RabbitAddress { host, port, amqps, vhost, user, password } = settings.address()?;
     if host.is_empty() {
-        return Err(
-            "`broker.kind` is \"rabbitmq\", but nothing says where it is; set `broker.rabbitmq.url` or \
-             `broker.rabbitmq.host`"
-                .to_owned(),
-        );
+        return Err(format!(
+            "`{table}.kind` is \"rabbitmq\", but nothing says where it is; set `{table}.rabbitmq.url` or \
+             `{table}.rabbitmq.host`"
+        ));
     }
     if user.is_empty() || password.expose().is_empty() {
-        return Err(
-            "`broker.kind` is \"rabbitmq\", but nothing says who we are there; set RABBITMQ_USER and \
-            RABBITMQ_PASSWORD, or `broker.rabbitmq.user` and `broker.rabbitmq.password`, or both in \
-            `broker.rabbitmq.url`"
-                .to_owned(),
-        );
+        // The variables of the contract are for the default broker alone.
+        let variables = if table == "broker" { "RABBITMQ_USER and RABBITMQ_PASSWORD, or " } else { "" };
+        return Err(format!(
+            "`{table}.kind` is \"rabbitmq\", but there are no user name and password; set {variables}\
+             `{table}.rabbitmq.user` and `{table}.rabbitmq.password`, or both in `{table}.rabbitmq.url`"
+        ));
     }
     let RabbitSettings { management, max_message, confirm_timeout, .. } = settings;
     Ok(Options {
         host,
         port,
         amqps,
-        tls: settings.tls.client("broker.rabbitmq.tls")?,
+        tls: settings.tls.client(&format!("{table}.rabbitmq.tls"))?,
         user,
         password: password.expose().to_owned(),
         vhost,
@@ -76,7 +76,7 @@ mod tests {
 
     fn reached(variables: &[(&str, &str)]) -> String {
         let config = given(variables).unwrap().config;
-        let options = super::options(&config.broker.rabbitmq).unwrap();
+        let options = super::options(&config.broker.rabbitmq, "broker").unwrap();
         let super::Options { user, password, host, port, vhost, .. } = options;
         format!("{user} {password} {host} {port} {vhost}")
     }

@@ -1,10 +1,11 @@
 //! Opens the configured stores: records, seen URLs, the search index, the rate limiter.
 
-use super::{mongodb, must_be_a_directory, needs, not_while_served, postgresql, redis};
+use super::{dependencies, mongodb, must_be_a_directory, not_while_served, postgresql, redis};
 use crate::{
-    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, SeenKind},
+    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind},
     failure::UsageError,
-    private,
+    flows::FlowModule,
+    permissions,
 };
 use anyhow::{Context, bail};
 use crawlway_gateway::Probe;
@@ -24,11 +25,14 @@ const RATE_LIMITER_DIRECTORY: &str = "gate";
 const INDEX_DIRECTORY: &str = "index";
 
 /// Makes sure that no other process works on embedded records. The embedded queue has a lock of its own, taken before.
-pub(crate) fn lock_records(config: &Config) -> anyhow::Result<Option<DirectoryLock>> {
-    if config.records.kind != RecordKind::Embedded || !config.broker.is_shared() {
+pub(crate) fn lock_records(
+    config: &Config,
+    flows: &[&'static dyn FlowModule],
+) -> anyhow::Result<Option<DirectoryLock>> {
+    if config.records.kind != RecordKind::Embedded || config.owns_queues(flows) {
         return Ok(None);
     }
-    private::data_directory(&config.data_dir)?;
+    permissions::data_directory(&config.data_dir)?;
     match DirectoryLock::acquire(&config.data_dir) {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::InUse { holder }) => {
@@ -62,13 +66,13 @@ impl Records {
         Ok(())
     }
 
-    /// The seen URLs as far as they are kept here, for who never asks those that the settings name.
-    pub(crate) fn seen_here(&self) -> Arc<dyn SeenUrls> {
+    /// Seen URLs in this database.
+    pub(crate) fn seen(&self) -> Arc<dyn SeenUrls> {
         Arc::new(self.store.clone())
     }
 
-    /// The records of the flow `inventory` as far as they are kept here, for who never asks those that the settings name.
-    pub(crate) fn urls_here(&self) -> Arc<dyn UrlRecords> {
+    /// Records of the flow `inventory` in this database.
+    pub(crate) fn urls(&self) -> Arc<dyn UrlRecords> {
         Arc::new(self.store.clone())
     }
 
@@ -81,7 +85,7 @@ impl Records {
             async move {
                 store.ping().await?;
                 match data {
-                    Some(data) => needs::can_be_written(data).await,
+                    Some(data) => dependencies::can_be_written(data).await,
                     None => Ok(()),
                 }
             }
@@ -94,37 +98,27 @@ impl Records {
     }
 }
 
-/// The seen URLs, if they are on a server of their own. It is waited for within this time instead of the usual one.
-pub(crate) async fn shared_seen(
-    config: &Config,
-    within: Option<Duration>,
-) -> anyhow::Result<Option<Arc<dyn SeenUrls>>> {
-    Ok(match config.seen.kind {
-        SeenKind::Records => None,
-        SeenKind::Redis => Some(redis::seen_urls(config, within).await?),
-    })
+/// Opens seen URLs outside the database of the records. `within` replaces the connection timeout of the settings.
+pub(crate) async fn own_seen(config: &Config, within: Option<Duration>) -> anyhow::Result<Arc<dyn SeenUrls>> {
+    redis::seen_urls(config, within).await
 }
 
-/// The records of the flow `inventory`, if they are on a server of their own. It is waited for within this time instead of
-/// that of the settings.
-pub(crate) async fn shared_urls(
+/// Opens records of the flow `inventory` outside the database of the records. `within` replaces the connection timeout of the
+/// settings.
+pub(crate) async fn own_urls(
     config: &Config,
     within: Option<Duration>,
-) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
-    Ok(match config.inventory.store {
-        InventoryKind::Records => None,
-        InventoryKind::Mongodb => Some(mongodb::url_records(config, within).await?),
-    })
+) -> anyhow::Result<Arc<dyn UrlRecords>> {
+    mongodb::url_records(config, within).await
 }
 
-/// The records of the flow `inventory` for who wants to look, if anything was recorded yet. That there is no data directory
-/// is an error.
+/// Opens existing records of the flow `inventory`; `None` if nothing was recorded yet. A missing data directory is an error.
 pub(crate) async fn existing_urls(config: &Config) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
-    if let Some(urls) = shared_urls(config, None).await? {
-        return Ok(Some(urls));
+    if config.inventory.store == InventoryKind::Mongodb {
+        return own_urls(config, None).await.map(Some);
     }
     if has_records(config) {
-        return Ok(Some(records(config, None).await?.urls_here()));
+        return Ok(Some(records(config, None).await?.urls()));
     }
     must_be_a_directory(&config.data_dir)?;
     Ok(None)
@@ -151,7 +145,7 @@ pub(crate) async fn existing_records(config: &Config) -> anyhow::Result<Records>
 pub(crate) async fn records(config: &Config, within: Option<Duration>) -> anyhow::Result<Records> {
     if config.records.kind == RecordKind::Embedded {
         not_while_served(config)?;
-        private::data_directory(&config.data_dir)?;
+        permissions::data_directory(&config.data_dir)?;
     }
     let options = record_options(config, within).map_err(UsageError)?;
     let store = SqlStore::open(options).await.context("cannot open the records")?;
@@ -191,12 +185,9 @@ pub(crate) async fn existing_page_index(config: &Config) -> anyhow::Result<Arc<d
     embedded_index(config).await
 }
 
-/// Opens the search index, new if there is none yet, unless it is in the database of the records.
-pub(crate) async fn own_index(config: &Config) -> anyhow::Result<Option<Arc<dyn PageIndex>>> {
-    Ok(match config.search.index {
-        IndexKind::Embedded => Some(embedded_index(config).await?),
-        IndexKind::Postgresql => None,
-    })
+/// Opens the embedded search index, and creates it if needed.
+pub(crate) async fn own_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
+    embedded_index(config).await
 }
 
 /// The search index in the database of the records.
@@ -206,7 +197,7 @@ pub(crate) fn index_with_records(records: &Records) -> anyhow::Result<Arc<dyn Pa
 
 async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     not_while_served(config)?;
-    private::data_directory(&config.data_dir)?;
+    permissions::data_directory(&config.data_dir)?;
     let directory = config.data_dir.join(INDEX_DIRECTORY);
     let options =
         crawlway_search_index::IndexOptions { memory: config.search.index_memory(), ..Default::default() };
@@ -217,44 +208,32 @@ async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
 
 /// Rate limiter for a command that fetches by itself. The embedded one is in memory and ends with the process.
 pub(crate) async fn rate_limiter(config: &Config) -> anyhow::Result<Arc<dyn RateLimiter>> {
-    let rate_limiter = match config.rate_limit.kind {
-        RateLimitKind::Embedded => None,
-        RateLimitKind::Redis => own_rate_limiter(config, None).await?,
-        RateLimitKind::Postgresql => rate_limiter_with_records(config, &records(config, None).await?).await?,
-    };
-    rate_limiter.map_or_else(|| idle_rate_limiter(config), Ok)
+    match config.rate_limit.kind {
+        RateLimitKind::Embedded => embedded_rate_limiter(config, None),
+        RateLimitKind::Redis => own_rate_limiter(config, None).await,
+        RateLimitKind::Postgresql => rate_limiter_with_records(config, &records(config, None).await?).await,
+    }
 }
 
-/// Rate limiter, unless it is in the database of the records. `within` replaces the usual connection timeout of a server.
-/// The embedded one keeps the last request and the back-off of each host in the data directory.
+/// Opens a rate limiter outside the database of the records. `within` replaces the connection timeout of the settings. The
+/// embedded one keeps the last request and the back-off of each host in the data directory.
 pub(crate) async fn own_rate_limiter(
     config: &Config,
     within: Option<Duration>,
-) -> anyhow::Result<Option<Arc<dyn RateLimiter>>> {
-    Ok(match config.rate_limit.kind {
-        RateLimitKind::Embedded => {
-            private::data_directory(&config.data_dir)?;
-            Some(embedded_rate_limiter(config, Some(config.data_dir.join(RATE_LIMITER_DIRECTORY)))?)
-        }
-        RateLimitKind::Redis => Some(redis::rate_limiter(config, within).await?),
-        RateLimitKind::Postgresql => None,
-    })
+) -> anyhow::Result<Arc<dyn RateLimiter>> {
+    if config.rate_limit.kind == RateLimitKind::Redis {
+        return redis::rate_limiter(config, within).await;
+    }
+    permissions::data_directory(&config.data_dir)?;
+    embedded_rate_limiter(config, Some(config.data_dir.join(RATE_LIMITER_DIRECTORY)))
 }
 
-/// Rate limiter in the database of the records, if the settings place it there.
+/// Opens the rate limiter in the database of the records.
 pub(crate) async fn rate_limiter_with_records(
     config: &Config,
     records: &Records,
-) -> anyhow::Result<Option<Arc<dyn RateLimiter>>> {
-    if config.rate_limit.kind != RateLimitKind::Postgresql {
-        return Ok(None);
-    }
-    postgresql::rate_limiter(config, records).await.map(Some)
-}
-
-/// Rate limiter in memory, for a process that fetches nothing and for single commands.
-pub(crate) fn idle_rate_limiter(config: &Config) -> anyhow::Result<Arc<dyn RateLimiter>> {
-    embedded_rate_limiter(config, None)
+) -> anyhow::Result<Arc<dyn RateLimiter>> {
+    postgresql::rate_limiter(config, records).await
 }
 
 fn embedded_rate_limiter(
@@ -269,7 +248,7 @@ fn embedded_rate_limiter(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::given;
+    use crate::{config::tests::given, flows::FLOWS};
 
     #[test]
     fn embedded_records_beside_a_shared_broker_are_one_process_s_own() {
@@ -285,12 +264,12 @@ mod tests {
             given(&variables).unwrap().config
         };
         let config = with("rabbitmq");
-        let held = lock_records(&config).unwrap();
+        let held = lock_records(&config, FLOWS).unwrap();
         assert!(held.is_some());
-        let refused = lock_records(&config).unwrap_err().to_string();
+        let refused = lock_records(&config, FLOWS).unwrap_err().to_string();
         assert!(refused.contains(&std::process::id().to_string()) && refused.contains("--data"), "{refused}");
         drop(held);
-        assert!(lock_records(&config).unwrap().is_some());
-        assert!(lock_records(&with("embedded")).unwrap().is_none(), "the queue has the lock");
+        assert!(lock_records(&config, FLOWS).unwrap().is_some());
+        assert!(lock_records(&with("embedded"), FLOWS).unwrap().is_none(), "the queue has the lock");
     }
 }

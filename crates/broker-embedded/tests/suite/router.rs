@@ -68,6 +68,19 @@ async fn each_queue_lives_on_its_broker() {
 }
 
 #[tokio::test]
+async fn guarantees_of_a_queue_are_those_of_its_broker() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |part, max_message| {
+        let options = Options { max_message, ..Options::default() };
+        Arc::new(EmbeddedBroker::open(&folder.path().join(part), options).unwrap())
+    };
+    let router = BrokerRouter::new(open("first", 1 << 20)).assign(open("second", 2 << 20), [name("there")]);
+    assert_eq!(router.guarantees().max_message, 1 << 20);
+    assert_eq!(router.guarantees_of(&name("here")).max_message, 1 << 20);
+    assert_eq!(router.guarantees_of(&name("there")).max_message, 2 << 20);
+}
+
+#[tokio::test]
 async fn a_topic_reaches_bound_queues_on_both_brokers() {
     let (_folder, [first, second], router) = two();
     let (exchange, pattern) = (ExchangeName::new("scraped").unwrap(), TopicPattern::new("#").unwrap());

@@ -68,7 +68,7 @@ pub async fn accept(
     now: Timestamp,
 ) -> Result<Accepted, AcceptError> {
     let url = check(url, guard)?;
-    broker.reachable().map_err(|error| match error {
+    broker.reachable_for(queue).map_err(|error| match error {
         BrokerError::Closed => PublishError::Closed,
         other => PublishError::Unavailable { detail: other.to_string() },
     })?;

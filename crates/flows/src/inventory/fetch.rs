@@ -201,7 +201,7 @@ impl FetchStage {
                 })
             }
             EndOutcome::Recorded { status: RecordStatus::FailedPermanent, retry_count } => {
-                Ok(output("failed", format!("after {retry_count} failed attempts: {error}")))
+                Ok(output("failed", format!("failed attempts: {retry_count}; {error}")))
             }
             other => ended_elsewhere(other, context.clock.now()),
         }

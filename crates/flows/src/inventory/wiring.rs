@@ -48,6 +48,15 @@ pub struct InventorySettings {
     pub drain: Duration,
 }
 
+/// Stages that run in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InventoryStages {
+    /// Stage of the requested URLs.
+    pub fetch: bool,
+    /// Stage of the URLs whose hosts are unreachable.
+    pub fetch_waiting: bool,
+}
+
 /// The wired flow.
 #[derive(Debug)]
 pub struct Inventory(Flow);
@@ -60,6 +69,7 @@ impl Inventory {
         fetcher: Arc<Fetcher>,
         queue: &QueueSpec,
         settings: InventorySettings,
+        stages: InventoryStages,
         stop: Shutdown,
     ) -> Self {
         debug_assert_eq!(parts.flow, FLOW);
@@ -71,13 +81,24 @@ impl Inventory {
             Settings { concurrency, finish_batch: concurrency, drain: settings.drain, ..Settings::default() };
         let of_waiting = FetchStage::of_waiting(records.clone(), fetcher.clone(), settings.clone());
         let stage = FetchStage::new(records, fetcher, settings, waiting.name);
-        let flow = Flow::new(parts, stop).stage(stage, source, run.clone());
-        Self(flow.stage(of_waiting, source_of_waiting, run))
+        let mut flow = Flow::new(parts, stop);
+        if stages.fetch {
+            flow = flow.stage(stage, source, run.clone());
+        }
+        if stages.fetch_waiting {
+            flow = flow.stage(of_waiting, source_of_waiting, run);
+        }
+        Self(flow)
     }
 
     /// Flow, for its metrics.
     pub fn flow(&self) -> &Flow {
         &self.0
+    }
+
+    /// Flow, to run it.
+    pub fn into_flow(self) -> Flow {
+        self.0
     }
 
     /// Runs the stages until a graceful shutdown is complete.

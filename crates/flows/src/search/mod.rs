@@ -32,7 +32,7 @@ pub use seeds::{FailedSeed, failed_seeds};
 pub use sitemaps::add_sitemaps;
 pub use source::FRONTIER;
 pub use start::{CrawlRequest, StartedCrawl, migrate_crawl_names, start_crawl};
-pub use wiring::{PageSink, Search, SearchSettings, Stages, Stores, crawler_queue, stage_queues};
+pub use wiring::{CrawlResources, PageSink, Search, SearchSettings, crawler_queue, stage_queues};
 
 /// Name of the flow in trails and metrics.
 pub const FLOW: &str = "search";

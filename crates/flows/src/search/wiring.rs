@@ -37,25 +37,15 @@ pub fn stage_queues() -> [StageQueue; 2] {
     ]
 }
 
-/// Stores of the flow.
+/// What the stage `crawl` needs.
 #[derive(Debug, Clone)]
-pub struct Stores {
+pub struct CrawlResources {
     /// URLs to crawl.
     pub frontier: Arc<dyn Frontier>,
     /// Seen-URL store.
     pub seen: Arc<dyn SeenUrls>,
-    /// Sink of crawled pages; `None` in a process that only crawls.
-    pub pages: Option<PageSink>,
-}
-
-impl Stores {
-    /// Index, if it is the sink of pages.
-    pub(super) fn index(&self) -> Option<Arc<dyn PageIndex>> {
-        match &self.pages {
-            Some(PageSink::Index(index)) => Some(index.clone()),
-            Some(PageSink::File(_)) | None => None,
-        }
-    }
+    /// HTTP client.
+    pub fetcher: Arc<Fetcher>,
 }
 
 /// Sink of crawled pages.
@@ -65,15 +55,6 @@ pub enum PageSink {
     Index(Arc<dyn PageIndex>),
     /// Export file.
     File(Arc<Export>),
-}
-
-/// Stages that run in this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stages {
-    /// Stage `crawl`.
-    pub crawl: bool,
-    /// Stage `index` or `export`.
-    pub index: bool,
 }
 
 /// Settings of the flow.
@@ -135,42 +116,44 @@ pub struct Search {
 }
 
 impl Search {
-    /// Wires the stages. The queue must be declared.
+    /// Wires the stages. The queue must be declared. Without `crawl`, the stage `crawl` is left out; `pages` is the sink of the
+    /// stage `index`, which is left out unless `index` is set. The stage `crawl` removes vanished pages from an index that is
+    /// given.
     pub fn new(
-        parts: FlowServices,
-        stores: &Stores,
-        fetcher: Arc<Fetcher>,
+        services: FlowServices,
+        crawl: Option<CrawlResources>,
+        index: bool,
+        pages: Option<PageSink>,
         queue: &QueueSpec,
         settings: &SearchSettings,
-        stages: Stages,
         stop: Shutdown,
     ) -> Self {
-        debug_assert_eq!(parts.flow, FLOW);
+        debug_assert_eq!(services.flow, FLOW);
         let changed = Arc::new(Notify::new());
-        let (broker, clock) = (parts.broker.clone(), parts.clock.clone());
-        let mut flow = Flow::new(parts, stop);
-        if stages.crawl {
+        let (broker, clock) = (services.broker.clone(), services.clock.clone());
+        let mut flow = Flow::new(services, stop);
+        if let Some(resources) = crawl {
             let prefetch = Prefetch::of(settings);
             let (frontier, min_delay) =
-                (stores.frontier.clone(), settings.crawl.request.rate_limit.min_delay);
+                (resources.frontier.clone(), settings.crawl.request.rate_limit.min_delay);
             let source = FrontierSource::new(frontier, clock, prefetch.per_host, min_delay, changed.clone());
             let mut options = settings.crawl.clone();
             options.request.on_rate_limit = prefetch.waiting;
             let (name, max_bytes) = (queue.name.clone(), settings.max_message_bytes);
+            let index = match &pages {
+                Some(PageSink::Index(index)) => Some(index.clone()),
+                Some(PageSink::File(_)) | None => None,
+            };
             let stage =
-                CrawlStage::new(fetcher, stores, name, max_bytes, options, settings.fetch_concurrency);
+                CrawlStage::new(resources, index, name, max_bytes, options, settings.fetch_concurrency);
             flow = flow.stage(stage, source, crawl_settings(settings, queue, prefetch.concurrency));
         }
-        if let (true, Some(pages)) = (stages.index, &stores.pages) {
+        if let (true, Some(pages)) = (index, pages) {
             let source = QueueSource::new(broker, queue.clone());
             let (batches, max_bytes) = (index_settings(settings), settings.max_message_bytes);
             flow = match pages {
-                PageSink::Index(index) => {
-                    flow.stage(IndexStage::new(index.clone(), max_bytes), source, batches)
-                }
-                PageSink::File(file) => {
-                    flow.stage(ExportStage::new(file.clone(), max_bytes), source, batches)
-                }
+                PageSink::Index(index) => flow.stage(IndexStage::new(index, max_bytes), source, batches),
+                PageSink::File(file) => flow.stage(ExportStage::new(file, max_bytes), source, batches),
             };
         }
         Self { flow, changed }
@@ -185,6 +168,11 @@ impl Search {
     pub fn wake(&self) -> impl Fn() + Send + Sync + 'static {
         let changed = self.changed.clone();
         move || changed.notify_one()
+    }
+
+    /// Flow, to run it.
+    pub fn into_flow(self) -> Flow {
+        self.flow
     }
 
     /// Runs the stages until a graceful shutdown is complete.

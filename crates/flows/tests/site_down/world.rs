@@ -7,9 +7,9 @@ use crawlway_content::UrlOptions;
 use crawlway_fetch::{Fetcher, FetcherConfig, Limits, Request, SsrfGuard};
 use crawlway_flow::{FlowExit, FlowServices, Shutdown};
 use crawlway_flows::{
-    inventory::{self, Inventory, InventorySettings, url_inventory, waiting_queue},
+    inventory::{self, Inventory, InventorySettings, InventoryStages, url_inventory, waiting_queue},
     search::{
-        self, CrawlOptions, CrawlRequest, Definition, Search, SearchSettings, Stages, Stores, crawler_queue,
+        self, CrawlOptions, CrawlRequest, CrawlResources, Definition, Search, SearchSettings, crawler_queue,
     },
 };
 use crawlway_store::{
@@ -121,18 +121,14 @@ impl World {
             max_pending_pages: 20_000,
             drain: Duration::from_secs(20),
         };
-        let stores = Stores { frontier: self.records.clone(), seen: self.records.clone(), pages: None };
-        let stages = Stages { crawl: true, index: false };
+        let crawl = CrawlResources {
+            frontier: self.records.clone(),
+            seen: self.records.clone(),
+            fetcher: self.fetcher(),
+        };
         let stop = Shutdown::default();
-        let flow = Search::new(
-            self.parts(search::FLOW),
-            &stores,
-            self.fetcher(),
-            &queue,
-            &settings,
-            stages,
-            stop.clone(),
-        );
+        let flow =
+            Search::new(self.parts(search::FLOW), Some(crawl), false, None, &queue, &settings, stop.clone());
         RunningFlow { stop, running: tokio::spawn(flow.run()) }
     }
 
@@ -174,6 +170,7 @@ impl World {
             self.fetcher(),
             &queue,
             settings,
+            InventoryStages { fetch: true, fetch_waiting: true },
             stop.clone(),
         );
         RunningFlow { stop, running: tokio::spawn(flow.run()) }

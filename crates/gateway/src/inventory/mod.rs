@@ -11,8 +11,7 @@ mod write_behind;
 
 use crate::{
     dto::{AcceptedUrl, UrlList},
-    problem::Problem,
-    service,
+    service::{self, Error, ErrorKind},
 };
 use axum::body::Bytes;
 use cache::Cache;
@@ -133,8 +132,8 @@ impl InventoryService {
         let _ = self.0.records.set(records);
     }
 
-    /// Problem of a URL with a literal address that the SSRF guard forbids. Names are checked when they are resolved.
-    pub(crate) fn refused_address(&self, url: &str) -> Option<Problem> {
+    /// Error of a URL with a literal address that the SSRF guard forbids. Names are checked when they are resolved.
+    pub(crate) fn refused_address(&self, url: &str) -> Option<Error> {
         match crawlway_flows::inventory::check(url, &self.0.options.guard) {
             Err(error @ AcceptError::Address { .. }) => Some(service::refused_url(error)),
             _ => None,
@@ -142,20 +141,24 @@ impl InventoryService {
     }
 
     /// Publishes a URL, and returns after the publisher confirm.
-    pub(crate) async fn accept(&self, url: &str) -> Result<AcceptedUrl, Problem> {
+    pub(crate) async fn accept(&self, url: &str) -> Result<AcceptedUrl, Error> {
         let inner = &self.0;
         if inner.stop.is_requested() {
-            return Err(Problem::publisher_not_ready(
+            return Err(Error::new(
+                ErrorKind::PublisherNotReady,
                 "the process is shutting down; use another gateway, or retry later",
             ));
         }
         // An invalid URL is rejected also without a broker.
         if !inner.publisher_ready.load(Ordering::Acquire) {
             crawlway_flows::inventory::check(url, &inner.options.guard).map_err(service::refused_url)?;
-            return Err(Problem::publisher_not_ready(format!(
-                "queue `{}` is not declared yet, since the broker is not connected; retry later",
-                inner.options.queue
-            )));
+            return Err(Error::new(
+                ErrorKind::PublisherNotReady,
+                format!(
+                    "queue `{}` is not declared yet, since the broker is not connected; retry later",
+                    inner.options.queue
+                ),
+            ));
         }
         let accepted = service::accept_url(
             &*inner.broker,
@@ -178,7 +181,7 @@ impl InventoryService {
     }
 
     /// Record by id; `None` for an unknown URL.
-    pub(crate) async fn record(&self, id: RecordId) -> Result<Option<CurrentRecord>, Problem> {
+    pub(crate) async fn record(&self, id: RecordId) -> Result<Option<CurrentRecord>, Error> {
         let inner = &self.0;
         let now = inner.clock.now();
         let cached = inner.cache.get(id, now);
@@ -216,7 +219,7 @@ impl InventoryService {
     }
 
     /// List of records. The timeout is short for a store that is known to be down.
-    pub(crate) async fn list(&self, wanted: &RecordQuery) -> Result<UrlList, Problem> {
+    pub(crate) async fn list(&self, wanted: &RecordQuery) -> Result<UrlList, Error> {
         let records = self.0.records.get().ok_or_else(not_connected)?;
         let down = &self.0.down;
         let timeout = if down.load(Ordering::Relaxed) { FALLBACK_TIMEOUT } else { STORE_TIMEOUT };
@@ -232,11 +235,6 @@ impl InventoryService {
     /// Removes one record or all from the cache, and returns their number.
     pub(crate) fn invalidate(&self, id: Option<RecordId>) -> u64 {
         self.0.cache.invalidate(id)
-    }
-
-    /// Broker of the queue.
-    pub(crate) fn broker(&self) -> &Arc<dyn QueueBackend> {
-        &self.0.broker
     }
 
     /// Joins the pending load of this record, or starts one. It continues without its callers.

@@ -2,11 +2,12 @@
 
 use super::{default_limit, uncancelled};
 use crate::{
-    context::Shared,
+    context::GatewayContext,
     dto::{DeadLetterCauseView, DeadLetterView, DeadList, Dropped, Replayed},
     extract::{JsonBody, PathParams, QueryParams},
-    problem::{Problem, check_limit},
-    service,
+    problem::Problem,
+    service::{self, check_limit},
+    state::GatewayState,
 };
 use axum::{Json, extract::State};
 use crawlway_broker::{DeadLetterFilter, DeadLetterId, Timestamp};
@@ -105,7 +106,7 @@ fn time(field: &str, text: Option<String>, now: Timestamp) -> Result<Option<Time
     })
 }
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
+pub(super) fn routes() -> OpenApiRouter<GatewayState> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(drop_some))
@@ -119,7 +120,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
     (status = OK, body = DeadList),
 ))]
 async fn list(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<DeadList>, Problem> {
     let ListQuery { queue, cause, reason, error, message_id, since, until, limit, after } = query;
@@ -128,9 +129,9 @@ async fn list(
         return Err(Problem::invalid("`after` is a cursor of one queue; give `queue` too").field("queue"));
     }
     let conditions = Selection { all: false, cause, reason, error, message_id, since, until };
-    let filter = conditions.into_filter(shared.context.clock.now())?;
+    let filter = conditions.into_filter(state.context().clock.now())?;
     let (queue, after) = (queue.as_deref(), after.as_deref());
-    Ok(Json(service::dead_letters(&*shared.context.queues, queue, &filter, after, limit).await?))
+    Ok(Json(service::dead_letters(&*state.queues()?, queue, &filter, after, limit).await?))
 }
 
 /// Get a dead letter with its headers and body
@@ -142,10 +143,10 @@ async fn list(
     (status = NOT_FOUND, description = "Unknown dead letter"),
 ))]
 async fn one(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams((queue, id)): PathParams<(String, String)>,
 ) -> Result<Json<DeadLetterView>, Problem> {
-    Ok(Json(service::dead_letter(&*shared.context.queues, &queue, &id).await?))
+    Ok(Json(service::dead_letter(&*state.queues()?, &queue, &id).await?))
 }
 
 /// Replay a dead letter: publish it to its queue again, with its attempts reset
@@ -157,10 +158,10 @@ async fn one(
     (status = NOT_FOUND, description = "Unknown dead letter"),
 ))]
 async fn replay_one(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams((queue, id)): PathParams<(String, String)>,
 ) -> Result<Json<Replayed>, Problem> {
-    Ok(Json(replay(shared, queue, DeadLetterFilter::with_id(DeadLetterId(id))).await?))
+    Ok(Json(replay(state, queue, DeadLetterFilter::with_id(DeadLetterId(id))).await?))
 }
 
 /// Replay all dead letters of a queue, or those that match conditions
@@ -169,12 +170,12 @@ async fn replay_one(
     (status = OK, body = Replayed, description = "Number of replayed dead letters, possibly 0"),
 ))]
 async fn replay_some(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
     JsonBody(selection): JsonBody<Selection>,
 ) -> Result<Json<Replayed>, Problem> {
-    let filter = selection.into_explicit_filter(shared.context.clock.now())?;
-    Ok(Json(replay(shared, queue, filter).await?))
+    let filter = selection.into_explicit_filter(state.context().clock.now())?;
+    Ok(Json(replay(state, queue, filter).await?))
 }
 
 /// Remove a dead letter for good
@@ -186,10 +187,10 @@ async fn replay_some(
     (status = NOT_FOUND, description = "Unknown dead letter"),
 ))]
 async fn drop_one(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams((queue, id)): PathParams<(String, String)>,
 ) -> Result<Json<Dropped>, Problem> {
-    Ok(Json(drop_dead(shared, queue, DeadLetterFilter::with_id(DeadLetterId(id))).await?))
+    Ok(Json(drop_dead(state, queue, DeadLetterFilter::with_id(DeadLetterId(id))).await?))
 }
 
 /// Remove all dead letters of a queue for good, or those that match conditions
@@ -197,26 +198,32 @@ async fn drop_one(
     ("queue" = String, Path, description = "Name of the queue"), Selection,
 ), responses((status = OK, body = Dropped, description = "Number of removed dead letters, possibly 0")))]
 async fn drop_some(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
     QueryParams(selection): QueryParams<Selection>,
 ) -> Result<Json<Dropped>, Problem> {
-    let filter = selection.into_explicit_filter(shared.context.clock.now())?;
-    Ok(Json(drop_dead(shared, queue, filter).await?))
+    let filter = selection.into_explicit_filter(state.context().clock.now())?;
+    Ok(Json(drop_dead(state, queue, filter).await?))
 }
 
-async fn drop_dead(shared: Shared, queue: String, filter: DeadLetterFilter) -> Result<Dropped, Problem> {
-    let removal = async move { service::remove_dead_letters(&*shared.context.queues, &queue, &filter).await };
+async fn drop_dead(state: GatewayState, queue: String, filter: DeadLetterFilter) -> Result<Dropped, Problem> {
+    let queues = state.queues()?;
+    let removal = async move { service::remove_dead_letters(&*queues, &queue, &filter).await };
     uncancelled(removal, "the removal was interrupted; check the remaining dead letters").await
 }
 
-async fn replay(shared: Shared, queue: String, filter: DeadLetterFilter) -> Result<Replayed, Problem> {
+async fn replay(state: GatewayState, queue: String, filter: DeadLetterFilter) -> Result<Replayed, Problem> {
+    let queues = state.queues()?;
+    // A process without trails replays too.
+    let trails = match state.context().trails.absent_reason() {
+        Some(_) => None,
+        None => Some(state.trails()?),
+    };
     let replay = async move {
-        let context = &shared.context;
-        let trails = Some(&*context.trails);
+        let GatewayContext { stage_queues, clock, worker, wake, .. } = state.context();
         let replayed =
-            service::replay(&*context.queues, trails, &context.clock, &context.worker, &queue, &filter).await;
-        (context.wake)();
+            service::replay(&*queues, trails.as_deref(), stage_queues, clock, worker, &queue, &filter).await;
+        wake();
         replayed
     };
     uncancelled(replay, "the replay was interrupted; check the remaining dead letters").await

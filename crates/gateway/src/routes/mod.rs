@@ -1,21 +1,26 @@
 //! Routes: a file per resource, and a folder per flow.
 
 mod dead_letters;
-pub(crate) mod inventory;
+mod inventory;
 mod queues;
 mod search;
 mod trails;
 
+pub use inventory::inventory_routes;
+pub use search::search_routes;
+
 use crate::{
     auth::{self, Authentication, Token},
-    context::{GatewayContext, Shared},
+    context::GatewayContext,
     health,
     metrics::{self, RequestMeter, Telemetry},
     middleware::{self, Tracking},
     openapi,
     origin::{self, AllowedHosts},
-    problem::{Problem, excerpt},
+    problem::Problem,
     readiness::Readiness,
+    service::{Error, excerpt},
+    state::GatewayState,
 };
 use axum::{
     Router,
@@ -23,7 +28,7 @@ use axum::{
     middleware::from_fn_with_state,
 };
 use http::{Method, Uri};
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// Options of a router: authentication and limits of requests.
@@ -51,35 +56,62 @@ impl Default for RouterOptions {
     }
 }
 
-/// Router of the full gateway, for [`Listener::serve`](crate::Listener::serve).
-pub fn router(context: GatewayContext, options: RouterOptions) -> Router {
-    let shared = Shared::new(context);
-    tokio::spawn(sample_crawl_rates(shared.clone()));
-    tokio::spawn(search::resume_sitemaps(shared.clone()));
-    let (router, document) = documented();
+/// Routes of a flow, with its background tasks.
+#[derive(Clone)]
+pub struct FlowRoutes {
+    /// Routes with their OpenAPI documentation.
+    pub routes: OpenApiRouter<GatewayState>,
+    /// Starts the background tasks of the routes.
+    pub start: Option<fn(GatewayState)>,
+}
+
+impl FlowRoutes {
+    /// Routes without background tasks.
+    pub fn new(routes: OpenApiRouter<GatewayState>) -> Self {
+        Self { routes, start: None }
+    }
+
+    /// Routes of the flow `search`. Its tasks sample crawl rates and read sitemaps.
+    pub fn search() -> Self {
+        Self { routes: search_routes(), start: Some(search::start_tasks) }
+    }
+
+    /// Routes of the flow `inventory`.
+    pub fn inventory() -> Self {
+        Self::new(inventory_routes())
+    }
+}
+
+impl fmt::Debug for FlowRoutes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<&String> = self.routes.get_openapi().paths.paths.keys().collect();
+        f.debug_struct("FlowRoutes").field("paths", &paths).finish_non_exhaustive()
+    }
+}
+
+/// Router of a gateway with these flows, for [`Listener::serve`](crate::Listener::serve). It serves before the stores of the
+/// context are connected.
+pub fn router(context: GatewayContext, flows: Vec<FlowRoutes>, options: RouterOptions) -> Router {
+    let state = GatewayState::new(context);
+    for start in flows.iter().filter_map(|flow| flow.start) {
+        start(state.clone());
+    }
+    let (router, document) = documented(flows);
     let router = router.merge(openapi::routes(document)).fallback(not_found);
-    let requests = shared.telemetry.requests().clone();
-    with_middleware(router.method_not_allowed_fallback(method_not_allowed), requests, shared, options)
+    let requests = state.telemetry().requests().clone();
+    with_middleware(router.method_not_allowed_fallback(method_not_allowed), requests, state, options)
 }
 
-/// Router with health and metrics alone, for a worker without a gateway.
+/// Router with health and metrics alone, for a process without a gateway.
 pub fn health_router(context: &GatewayContext, options: RouterOptions) -> Router {
-    telemetry_router(Telemetry::of_gateway(context), options)
-}
-
-/// Router with health and metrics alone, while the worker starts.
-pub fn starting_health_router(readiness: Readiness, options: RouterOptions) -> Router {
-    telemetry_router(Telemetry::starting(readiness), options)
-}
-
-fn telemetry_router(telemetry: Telemetry, options: RouterOptions) -> Router {
+    let telemetry = Telemetry::new(context);
     let (router, _) = health_routes::<Telemetry>().split_for_parts();
     let router = router.fallback(only_telemetry).method_not_allowed_fallback(method_not_allowed);
     with_middleware(router, telemetry.requests().clone(), telemetry, options)
 }
 
 /// Adds the middleware of all requests.
-pub(crate) fn with_middleware<S: Clone + Send + Sync + 'static>(
+fn with_middleware<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     requests: Arc<RequestMeter>,
     state: S,
@@ -96,11 +128,12 @@ pub(crate) fn with_middleware<S: Clone + Send + Sync + 'static>(
         .layer(from_fn_with_state(tracking, middleware::track))
 }
 
-/// Routes with their OpenAPI document.
-pub(crate) fn documented() -> (Router<Shared>, utoipa::openapi::OpenApi) {
-    let (router, mut document) = OpenApiRouter::with_openapi(openapi::base())
-        .merge(search::routes())
-        .merge(inventory::routes())
+/// Common routes and those of the flows, with their OpenAPI document.
+pub(crate) fn documented(flows: Vec<FlowRoutes>) -> (Router<GatewayState>, utoipa::openapi::OpenApi) {
+    let base = OpenApiRouter::with_openapi(openapi::base());
+    let (router, mut document) = flows
+        .into_iter()
+        .fold(base, |router, flow| router.merge(flow.routes))
         .merge(trails::routes())
         .merge(queues::routes())
         .merge(dead_letters::routes())
@@ -122,7 +155,10 @@ where
 }
 
 async fn not_found(uri: Uri) -> Problem {
-    Problem::not_found(format!("no route `{}`; see `/api/docs/`", excerpt(uri.path())))
+    Problem::not_found(format!(
+        "no route `{}`; `/api/docs/` has those of the flows that run here (`flows`)",
+        excerpt(uri.path())
+    ))
 }
 
 async fn only_telemetry(uri: Uri) -> Problem {
@@ -132,36 +168,24 @@ async fn only_telemetry(uri: Uri) -> Problem {
     ))
 }
 
-pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
     let path = excerpt(uri.path());
     Problem::method(format!("`{method}` is not allowed for `{path}`; see the header `Allow`"))
 }
 
 /// Runs an operation to its end, also when the client disconnects or the request times out.
 async fn uncancelled<T: Send + 'static>(
-    operation: impl Future<Output = Result<T, Problem>> + Send + 'static,
+    operation: impl Future<Output = Result<T, Error>> + Send + 'static,
     interrupted: &'static str,
 ) -> Result<T, Problem> {
-    tokio::spawn(operation).await.unwrap_or_else(|error| {
+    let result = tokio::spawn(operation).await.map_err(|error| {
         tracing::error!(%error, "operation of a request panicked");
-        Err(Problem::internal(interrupted))
-    })
+        Problem::internal(interrupted)
+    })?;
+    Ok(result?)
 }
 
 /// Default number of entries in a list.
 fn default_limit() -> usize {
     50
-}
-
-/// Samples the running crawls every second, so that the first request for a crawl has a rate.
-async fn sample_crawl_rates(shared: Shared) {
-    let stop = shared.context.stop.clone();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            _ = stop.requested() => return,
-        }
-        // Requests report an outage of the store.
-        let _ = shared.rates.sample(&*shared.context.frontier).await;
-    }
 }

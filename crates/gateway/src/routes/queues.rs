@@ -2,16 +2,16 @@
 
 use super::uncancelled;
 use crate::{
-    context::Shared,
     dto::{Paused, Purged, Queue, QueueList},
     extract::PathParams,
     problem::Problem,
     service,
+    state::GatewayState,
 };
 use axum::{Json, extract::State};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
+pub(super) fn routes() -> OpenApiRouter<GatewayState> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(one))
@@ -22,8 +22,8 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 
 /// List queues with their depth; the frontier is one of them
 #[utoipa::path(get, path = "/api/queues", operation_id = "listQueues", tag = "queues", responses((status = OK, body = QueueList)))]
-async fn list(State(shared): State<Shared>) -> Result<Json<QueueList>, Problem> {
-    Ok(Json(service::queues(&*shared.context.queues).await?))
+async fn list(State(state): State<GatewayState>) -> Result<Json<QueueList>, Problem> {
+    Ok(Json(service::queues(&*state.queues()?).await?))
 }
 
 /// Get the depth and spec of a queue
@@ -33,10 +33,10 @@ async fn list(State(shared): State<Shared>) -> Result<Json<QueueList>, Problem> 
     (status = NOT_FOUND, description = "Unknown queue"),
 ))]
 async fn one(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Queue>, Problem> {
-    Ok(Json(service::queue(&*shared.context.queues, &queue).await?))
+    Ok(Json(service::queue(&*state.queues()?, &queue).await?))
 }
 
 /// Pause deliveries of a queue, also across restarts; publishing continues
@@ -47,10 +47,10 @@ async fn one(
     (status = CONFLICT, description = "The frontier cannot be paused; pause its crawls"),
 ))]
 async fn pause(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Paused>, Problem> {
-    Ok(Json(service::set_paused(&*shared.context.queues, &queue, true).await?))
+    Ok(Json(service::set_paused(&*state.queues()?, &queue, true).await?))
 }
 
 /// Resume deliveries of a queue
@@ -61,10 +61,10 @@ async fn pause(
     (status = CONFLICT, description = "The frontier cannot be resumed; resume its crawls"),
 ))]
 async fn resume(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Paused>, Problem> {
-    Ok(Json(service::set_paused(&*shared.context.queues, &queue, false).await?))
+    Ok(Json(service::set_paused(&*state.queues()?, &queue, false).await?))
 }
 
 /// Purge pending messages of a queue, ready or delayed; dead letters stay
@@ -75,9 +75,10 @@ async fn resume(
     (status = CONFLICT, description = "The frontier cannot be purged; cancel its crawls"),
 ))]
 async fn purge(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Purged>, Problem> {
-    let purge = async move { service::purge(&*shared.context.queues, &queue).await };
+    let queues = state.queues()?;
+    let purge = async move { service::purge(&*queues, &queue).await };
     Ok(Json(uncancelled(purge, "the purge was interrupted; check the depth of the queue").await?))
 }

@@ -1,11 +1,11 @@
 //! `/api/trails`: event history of an item, by id or URL.
 
 use crate::{
-    context::Shared,
     dto::Trails,
     extract::QueryParams,
-    problem::{Problem, excerpt},
-    service,
+    problem::Problem,
+    service::{self, excerpt},
+    state::GatewayState,
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ struct TrailQuery {
     url: Option<String>,
 }
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
+pub(super) fn routes() -> OpenApiRouter<GatewayState> {
     OpenApiRouter::new().routes(routes!(trail))
 }
 
@@ -32,10 +32,15 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
     (status = NOT_FOUND, description = "Unknown item or URL"),
 ))]
 async fn trail(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     QueryParams(query): QueryParams<TrailQuery>,
 ) -> Result<Json<Trails>, Problem> {
-    let (trails, frontier) = (&*shared.context.trails, &*shared.context.frontier);
+    // A process may have trails without a frontier.
+    let frontier = match state.context().frontier.absent_reason() {
+        Some(_) => None,
+        None => Some(state.frontier()?),
+    };
+    let (trails, frontier) = (&*state.trails()?, frontier.as_deref());
     let (subject, found) = match (query.item, query.url) {
         (Some(item), None) => (item.clone(), service::trails_of_item(trails, frontier, &item).await?),
         (None, Some(url)) => (url.clone(), service::trails_of_url(trails, frontier, &url).await?),

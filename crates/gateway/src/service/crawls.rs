@@ -2,7 +2,7 @@
 
 use crate::{
     dto::{CrawlUrls, DeletedCrawl, FrontierEntry},
-    problem::{Problem, check_limit, excerpt},
+    service::{Error, ErrorKind, check_limit, excerpt},
 };
 use crawlway_store::{
     CrawlId, Frontier,
@@ -19,22 +19,22 @@ pub async fn list(
     frontier: &dyn Frontier,
     after: Option<&str>,
     limit: usize,
-) -> Result<(Vec<Crawl>, Option<String>), Problem> {
+) -> Result<(Vec<Crawl>, Option<String>), Error> {
     check_limit(limit, MAX_CRAWLS)?;
     let after = after.map(CrawlId::new).transpose();
-    let after = after.map_err(|error| Problem::invalid(error.to_string()).field("after"))?;
+    let after = after.map_err(|error| Error::invalid(error.to_string()).field("after"))?;
     let crawls = frontier.crawls(after.as_ref(), limit).await?;
     let next = crawls.last().filter(|_| crawls.len() == limit).map(|crawl| crawl.id.to_string());
     Ok((crawls, next))
 }
 
 /// Crawl by name.
-pub async fn crawl(frontier: &dyn Frontier, name: &str) -> Result<Crawl, Problem> {
+pub async fn crawl(frontier: &dyn Frontier, name: &str) -> Result<Crawl, Error> {
     frontier.crawl(&CrawlId::new(name)?).await?.ok_or_else(|| missing(name))
 }
 
 /// Pauses, resumes or cancels a crawl. An ended crawl is a conflict.
-pub async fn set_state(frontier: &dyn Frontier, name: &str, state: CrawlState) -> Result<Crawl, Problem> {
+pub async fn set_state(frontier: &dyn Frontier, name: &str, state: CrawlState) -> Result<Crawl, Error> {
     let before = crawl(frontier, name).await?;
     let crawl = frontier.set_state(&before.id, state).await?.ok_or_else(|| missing(name))?;
     // A crawl whose last URL was in flight when it was paused ends when it is resumed.
@@ -47,11 +47,11 @@ pub async fn set_state(frontier: &dyn Frontier, name: &str, state: CrawlState) -
         CrawlState::Limited => "start it again with a higher `max_pages`, or without one",
         _ => "resume it first",
     };
-    Err(Problem::conflict(format!("crawl `{name}` is {}; {hint}", crawl.state)))
+    Err(Error::new(ErrorKind::Conflict, format!("crawl `{name}` is {}; {hint}", crawl.state)))
 }
 
 /// Deletes a crawl and its URLs. Its pages stay in the index.
-pub async fn delete(frontier: &dyn Frontier, name: &str) -> Result<DeletedCrawl, Problem> {
+pub async fn delete(frontier: &dyn Frontier, name: &str) -> Result<DeletedCrawl, Error> {
     let id = CrawlId::new(name)?;
     if !frontier.delete_crawl(&id).await? {
         return Err(missing(name));
@@ -67,11 +67,11 @@ pub async fn urls(
     outcome: Option<&str>,
     after: Option<&str>,
     limit: usize,
-) -> Result<CrawlUrls, Problem> {
+) -> Result<CrawlUrls, Error> {
     let id = crawl(frontier, name).await?.id;
     check_limit(limit, MAX_URLS)?;
     let after = after.map(|after| {
-        let invalid = || Problem::invalid(format!("`{after}` is no cursor; use the `next` of a list"));
+        let invalid = || Error::invalid(format!("`{after}` is no cursor; use the `next` of a list"));
         after.parse::<u64>().map_err(|_| invalid().field("after"))
     });
     let listed = frontier.entries(&id, &filter(outcome), after.transpose()?, limit).await?;
@@ -96,7 +96,7 @@ fn filter(outcome: Option<&str>) -> EntryFilter {
     EntryFilter { state: Some(state), outcome: None }
 }
 
-fn missing(name: &str) -> Problem {
-    Problem::not_found(format!("there is no crawl `{}`; list the crawls to see their names", excerpt(name)))
+fn missing(name: &str) -> Error {
+    Error::not_found(format!("there is no crawl `{}`; list the crawls to see their names", excerpt(name)))
         .field("name")
 }

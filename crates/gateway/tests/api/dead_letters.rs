@@ -1,19 +1,21 @@
 //! Dead letters of queues and of the frontier: list, replay and removal.
 
 use crate::harness::{TestGateway, queue};
-use crawlway_broker::{Outgoing, Verdict};
+use crawlway_broker::{Outgoing, QueueName, Verdict};
 use crawlway_store::{Frontier, frontier::UrlVerdict};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Creates dead letters, each with a different reason.
+/// Creates dead letters of the flow `search`, each with a different reason.
 async fn create_dead_letters(gateway: &TestGateway, many: usize) {
-    let name = queue("crawler_queue");
-    let letters =
-        (0..many).map(|n| Outgoing::to_queue(&name, format!("body {n}")).header("n", n.to_string()));
+    create_dead_letters_in(gateway, &queue("crawler_queue"), many).await;
+}
+
+async fn create_dead_letters_in(gateway: &TestGateway, name: &QueueName, many: usize) {
+    let letters = (0..many).map(|n| Outgoing::to_queue(name, format!("body {n}")).header("n", n.to_string()));
     gateway.broker.publish(letters.collect()).await;
     for (n, delivery) in
-        gateway.broker.receive(&name, many, Duration::from_secs(5)).await.unwrap().into_iter().enumerate()
+        gateway.broker.receive(name, many, Duration::from_secs(5)).await.unwrap().into_iter().enumerate()
     {
         let verdict = Verdict::Dead { reason: format!("reason {n}") };
         gateway.broker.settle(vec![(delivery.receipt, verdict)]).await;
@@ -72,7 +74,12 @@ async fn a_single_dead_letter_is_read_replayed_and_removed() {
     let replayed = gateway.post_empty(&format!("{}/replay", path(one))).await.ok(200);
     assert_eq!(replayed, json!({ "queue": "crawler_queue", "replayed": 1, "stopped": null }));
     let trail = gateway.get(&format!("/api/trails?item={item}")).await.ok(200);
-    assert_eq!(trail["items"][0]["entries"][0]["end"], "replayed", "the trail continues: {trail}");
+    let entry = &trail["items"][0]["entries"][0];
+    assert_eq!(
+        (&entry["end"], &entry["flow"]),
+        (&json!("replayed"), &json!("search")),
+        "the trail continues: {trail}"
+    );
     let dropped = gateway.delete(&path(other)).await.ok(200);
     assert_eq!(dropped, json!({ "queue": "crawler_queue", "dropped": 1 }));
     let shown = gateway.get("/api/queues/crawler_queue").await.ok(200);
@@ -85,6 +92,18 @@ async fn a_single_dead_letter_is_read_replayed_and_removed() {
             "id"
         );
     }
+    gateway.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_from_a_queue_of_an_unknown_flow_is_recorded_with_the_name_of_the_queue() {
+    let gateway = TestGateway::idle().await;
+    create_dead_letters_in(&gateway, &queue("url_inventory"), 1).await;
+    let (listed, replay) = (gateway.get("/api/dead").await.ok(200), "/api/dead/url_inventory/replay");
+    assert_eq!(gateway.post(replay, json!({ "all": true })).await.ok(200)["replayed"], 1);
+    let item = listed["dead"][0]["message"]["id"].as_str().unwrap();
+    let trail = gateway.get(&format!("/api/trails?item={item}")).await.ok(200);
+    assert_eq!(trail["items"][0]["entries"][0]["flow"], "url_inventory", "{trail}");
     gateway.shut_down().await;
 }
 

@@ -10,12 +10,12 @@ use crawlway_fetch::{Fetcher, FetcherConfig, Request, SsrfGuard};
 use crawlway_flow::{FlowExit, Shutdown};
 use crawlway_flows::inventory::url_inventory;
 use crawlway_flows::search::{
-    CrawlOptions, FLOW, PageSink, QueuesWithFrontier, Search, SearchSettings, Stages, Stores, Traps,
-    crawler_queue,
+    CrawlOptions, CrawlResources, FLOW, PageSink, QueuesWithFrontier, Search, SearchSettings, Traps,
+    crawler_queue, stage_queues,
 };
 use crawlway_gateway::{
-    CrawlDefaults, DependencySpec, GatewayContext, InventoryOptions, InventoryService, Probe, Readiness,
-    RouterOptions, StageMeter, router,
+    CrawlDefaults, DependencySpec, FlowRoutes, GatewayContext, InventoryOptions, InventoryService, Later,
+    Meters, Probe, Readiness, RouterOptions, StageMeter, router,
 };
 use crawlway_search_index::TantivyIndex;
 use crawlway_store::{FrontierPolicy, PageIndex, RateLimiter, rate_limiter::RateLimits};
@@ -95,21 +95,21 @@ impl TestResponse {
 impl TestGateway {
     /// Gateway without stages: messages stay in their queues.
     pub(crate) async fn idle() -> Self {
-        Self::new(None, Stages { crawl: false, index: false }, RouterOptions::default()).await
+        Self::new(None, RouterOptions::default()).await
     }
 
     /// Gateway with these options, without stages.
     pub(crate) async fn with(options: RouterOptions) -> Self {
-        Self::new(None, Stages { crawl: false, index: false }, options).await
+        Self::new(None, options).await
     }
 
     /// Gateway that crawls and indexes this web.
     pub(crate) async fn crawling(plan: Plan) -> Self {
         let server = Web::builder(plan).serve().await.unwrap();
-        Self::new(Some(server), Stages { crawl: true, index: true }, RouterOptions::default()).await
+        Self::new(Some(server), RouterOptions::default()).await
     }
 
-    async fn new(server: Option<Server>, stages: Stages, options: RouterOptions) -> Self {
+    async fn new(server: Option<Server>, options: RouterOptions) -> Self {
         let home = tempfile::tempdir().unwrap();
         let broker: Arc<dyn QueueBackend> =
             Arc::new(EmbeddedBroker::open(&home.path().join("queue"), Default::default()).unwrap());
@@ -131,11 +131,10 @@ impl TestGateway {
         let queue = QueueSpec::new(crawler_queue()).prefetch(400);
         broker.declare(std::slice::from_ref(&queue)).await.unwrap();
         let shared = Arc::new(records.clone());
-        let stores = Stores {
-            frontier: shared.clone(),
-            seen: shared.clone(),
-            pages: Some(PageSink::Index(index.clone() as _)),
-        };
+        let has_stages = server.is_some();
+        let crawl =
+            CrawlResources { frontier: shared.clone(), seen: shared.clone(), fetcher: fetcher.clone() };
+        let pages = Some(PageSink::Index(index.clone() as _));
         let settings = SearchSettings {
             fetch_concurrency: 8,
             crawl: CrawlOptions {
@@ -164,8 +163,15 @@ impl TestGateway {
             worker: "test".into(),
             solo_lock: crawlway_flow::SoloLock::default(),
         };
-        let search =
-            Search::new(flow_parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());
+        let search = Search::new(
+            flow_parts,
+            has_stages.then_some(crawl),
+            has_stages,
+            pages,
+            &queue,
+            &settings,
+            stop.clone(),
+        );
         let meters = search.flow().metrics();
         let wake = Arc::new(search.wake());
         let running = server.is_some().then(|| tokio::spawn(search.run()));
@@ -187,31 +193,35 @@ impl TestGateway {
         inventory.set_records(shared.clone());
         let readiness = readiness(&broker, &records, &rate_limiter, &index, &stop);
         let context = GatewayContext {
-            queues: Arc::new(QueuesWithFrontier::new(broker.clone(), shared.clone())),
-            frontier: shared.clone(),
-            seen: shared.clone(),
-            rate_limiter,
-            trails: shared,
-            index: Some(index.clone()),
+            broker: broker.clone(),
+            queues: Later::ready(Arc::new(QueuesWithFrontier::new(broker.clone(), shared.clone()))),
+            frontier: Later::ready(shared.clone()),
+            seen: Later::ready(shared.clone()),
+            rate_limiter: Later::ready(rate_limiter),
+            trails: Later::ready(shared),
+            index: Later::ready(index.clone()),
             inventory,
-            fetcher,
+            fetcher: Later::ready(fetcher),
             request,
             crawl_defaults: CrawlDefaults {
                 recrawl_after: Duration::from_secs(86_400),
                 traps: Traps::default(),
             },
             wake,
-            meters: meters
-                .into_iter()
-                .map(|(stage, meter)| StageMeter { flow: FLOW, stage, meter })
-                .collect(),
+            meters: Meters::default(),
+            stage_queues: stage_queues().into(),
             readiness: readiness.clone(),
             clock: Clock::System,
             worker: "test".into(),
             stop,
         };
+        context.meters.extend(meters.into_iter().map(|(stage, meter)| StageMeter {
+            flow: FLOW,
+            stage,
+            meter,
+        }));
         readiness.started(|| None);
-        let router = router(context.clone(), options);
+        let router = router(context.clone(), flows(), options);
         Self { context, router, broker, records, index, server, running, _home: home }
     }
 
@@ -292,6 +302,11 @@ impl TestGateway {
         self.index.close().await.unwrap();
         self.records.close().await;
     }
+}
+
+/// Built-in flows.
+pub(crate) fn flows() -> Vec<FlowRoutes> {
+    vec![FlowRoutes::search(), FlowRoutes::inventory()]
 }
 
 /// Request of a local client.

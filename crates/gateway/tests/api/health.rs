@@ -4,7 +4,9 @@ use crate::harness::{TestGateway, request};
 use axum::{body::Body, extract::ConnectInfo};
 use crawlway_demo_web::Plan;
 use crawlway_flow::Shutdown;
-use crawlway_gateway::{DependencySpec, Probe, Readiness, RouterOptions, Token, starting_health_router};
+use crawlway_gateway::{
+    DependencySpec, GatewayContext, Probe, Readiness, RouterOptions, Token, health_router,
+};
 use crawlway_store::PageIndex;
 use http::{Method, header};
 use http_body_util::BodyExt;
@@ -127,7 +129,9 @@ async fn a_dependency_is_probed_once_a_second_and_a_probe_times_out() {
     );
     readiness.opened("seen", Probe::new(std::future::pending::<Result<(), String>>));
     readiness.started(|| None);
-    let router = starting_health_router(readiness, RouterOptions::default());
+    let gateway = TestGateway::idle().await;
+    let context = GatewayContext { readiness, ..gateway.context.clone() };
+    let router = health_router(&context, RouterOptions::default());
     let started = Instant::now();
     let answers = futures::future::join_all((0..200).map(|_| async {
         let mut request = request(Method::GET, "/health/ready").body(Body::empty()).unwrap();

@@ -12,4 +12,5 @@ mod openapi;
 mod queues;
 mod search;
 mod slow_clients;
+mod stores;
 mod urls;

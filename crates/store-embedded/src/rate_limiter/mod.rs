@@ -278,14 +278,14 @@ impl RateLimiter for EmbeddedRateLimiter {
     }
 
     async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, RateLimiterError>> {
-        let extended =
-            |permit: &Permit| match self.0.settle(&permit.group, Request::Extend { id: permit.id }) {
-                Answer::Extended(until) => {
-                    self.0.cover(permit.id, until);
-                    Ok(until)
-                }
-                _ => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
-            };
+        let extended = |permit: &Permit| match self.0.settle(&permit.group, Request::Extend { id: permit.id })
+        {
+            Answer::Extended(until) => {
+                self.0.cover(permit.id, until);
+                Ok(until)
+            }
+            _ => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
+        };
         permits.iter().map(extended).collect()
     }
 

@@ -1,4 +1,4 @@
--- States of groups: loads one, or swaps it if it is unchanged. The rules are in the program.
+-- States of groups, each swapped if it is unchanged. The rules are in the program.
 --
 --   life     hash     born: since when the data is valid; seen: last recorded reading of the clock; shift: by how much the
 --                     clock was set back so far, below zero
@@ -33,40 +33,42 @@ function commands.epoch()
   return {}
 end
 
--- Answers the time, since when the data is valid, the state with its version, and the places.
-function commands.load()
+-- Swaps the state of one group, if nothing differs from what is expected, or loads it.
+--
+--   Arguments: group; of a swap also expected version, its expected epoch, time of the decision, its maximum age, expiry, addition
+--   to the TTL, new version and state, and for each place the expected and the new one (empty: none)
+--   Answers: time; of a load also the epoch, the state with its version, and the places
+function commands.exchange()
+  local group, version, epoch, decided, max_age, expires, margin, state = unpack(ARGV, 3, 10)
   local values = redis.call('MGET', unpack(KEYS, 3))
   for number, value in ipairs(values) do
     values[number] = value or ''
   end
-  return { whole(now), whole(born), unpack(values) }
-end
-
--- Arguments: group, version, time of the load, its maximum age, expiry, addition to the TTL, new state, new places (empty: none)
-function commands.swap()
-  local group, version, loaded, max_age = ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-  local current = redis.call('GETRANGE', KEYS[3], 0, 7)
-  if current ~= version or now - loaded > max_age then
-    return { 'changed' }
+  local is_same = decided and string.sub(values[1], 1, 8) == version and tonumber(epoch) == born
+    and tonumber(decided) <= now and now - decided <= tonumber(max_age)
+  for number = 2, #values do
+    is_same = is_same and values[number] == ARGV[7 + 2 * number]
   end
-  local expires = tonumber(ARGV[7])
-  if expires <= now then
+  if not is_same then
+    return { whole(now), whole(born), unpack(values) }
+  end
+  if tonumber(expires) <= now then
     redis.call('DEL', KEYS[3])
     redis.call('ZREM', KEYS[2], group)
-  else
-    local ttl = whole(expires - now + ARGV[8])
-    redis.call('SET', KEYS[3], ARGV[9], 'PX', ttl)
-    redis.call('ZADD', KEYS[2], whole(expires - shift), group)
-    for number = 4, #KEYS do
-      local place = ARGV[6 + number]
-      if place == '' then
-        redis.call('DEL', KEYS[number])
-      else
-        redis.call('SET', KEYS[number], place, 'PX', ttl)
-      end
+    return { whole(now) }
+  end
+  local ttl = whole(expires - now + margin)
+  redis.call('SET', KEYS[3], state, 'PX', ttl)
+  redis.call('ZADD', KEYS[2], whole(expires - shift), group)
+  for number = 2, #values do
+    local place = ARGV[8 + 2 * number]
+    if place ~= '' then
+      redis.call('SET', KEYS[number + 2], place, 'PX', ttl)
+    elseif values[number] ~= '' then
+      redis.call('DEL', KEYS[number + 2])
     end
   end
-  return { 'swapped' }
+  return { whole(now) }
 end
 
 -- Removes expired groups from the set and answers the number of the others.

@@ -1,4 +1,4 @@
-//! The rate limiter on Redis: states of groups, loaded and swapped by one script, on the server's clock.
+//! The rate limiter on Redis: states of groups, swapped by one script, on the server's clock.
 
 mod previous;
 
@@ -9,8 +9,8 @@ use crate::{
     script::{BeforeLoad, Call, Script, unexpected},
 };
 use crawlway_store::{
-    Group, RateLimitPolicy, RateLimiterError, Ticket, Timestamp,
-    rate_limiter::shared::{GroupStore, Load, Loaded, MAX_AGE, SharedRateLimiter, Swap},
+    RateLimitPolicy, RateLimiterError, Ticket, Timestamp,
+    rate_limiter::shared::{Exchange, Exchanged, GroupStore, Loaded, MAX_AGE, SharedRateLimiter},
 };
 use redis::Value;
 
@@ -46,11 +46,26 @@ impl RedisGroups {
         call
     }
 
-    /// A call about one group and the places of these tickets.
-    fn call_of(&self, command: &str, group: &Group, tickets: impl Iterator<Item = Ticket>) -> Call {
-        let mut call = self.call(command);
+    fn exchange_call(&self, Exchange { group, tickets, swap }: &Exchange) -> Call {
+        let mut call = self.call("exchange");
         call.keys.push(self.key(&format!("state:{group}")));
-        call.keys.extend(tickets.map(|ticket| self.key(&format!("place:{:032x}:{group}", ticket.as_u128()))));
+        let place_key = |ticket: &Ticket| self.key(&format!("place:{:032x}:{group}", ticket.as_u128()));
+        call.keys.extend(tickets.iter().map(place_key));
+        call.push(group);
+        let Some(swap) = swap else { return call };
+        call.arguments.push(match swap.expected {
+            0 => Vec::new(),
+            version => version.to_be_bytes().to_vec(),
+        });
+        call.push(swap.since.as_millis());
+        call.push(swap.decided.as_millis());
+        call.push(millis(MAX_AGE));
+        call.push(swap.expires.as_millis());
+        call.push(self.store.0.clock.ttl_margin());
+        call.arguments.push([swap.version.to_be_bytes().as_slice(), &swap.state].concat());
+        for place in swap.places.iter().flat_map(|(expected, new)| [expected, new]) {
+            call.push(place.map(|place| place.to_string()).unwrap_or_default());
+        }
         call
     }
 
@@ -68,37 +83,14 @@ impl RedisGroups {
 
 #[async_trait::async_trait]
 impl GroupStore for RedisGroups {
-    async fn load(&self, loads: &[Load]) -> Result<Vec<Loaded>, RateLimiterError> {
-        let calls: Vec<Call> = loads
-            .iter()
-            .map(|load| self.call_of("load", &load.group, load.tickets.iter().copied()))
-            .collect();
+    async fn exchange(&self, exchanges: &[Exchange]) -> Result<Vec<Exchanged>, RateLimiterError> {
+        let calls: Vec<Call> = exchanges.iter().map(|exchange| self.exchange_call(exchange)).collect();
         let answers = self.send(&calls).await?;
-        answers.iter().map(|answer| loaded(answer).ok_or_else(|| unreadable(answer))).collect()
+        answers.iter().map(|answer| exchanged(answer).ok_or_else(|| unreadable(answer))).collect()
     }
 
-    async fn swap(&self, swaps: &[Swap]) -> Result<Vec<bool>, RateLimiterError> {
-        let call = |swap: &Swap| {
-            let tickets = swap.places.iter().map(|(ticket, _)| *ticket);
-            let mut call = self.call_of("swap", &swap.group, tickets);
-            call.push(&swap.group);
-            call.arguments.push(match swap.expected {
-                0 => Vec::new(),
-                version => version.to_be_bytes().to_vec(),
-            });
-            call.push(swap.loaded.as_millis());
-            call.push(millis(MAX_AGE));
-            call.push(swap.expires.as_millis());
-            call.push(self.store.0.clock.ttl_margin());
-            call.arguments.push([swap.version.to_be_bytes().as_slice(), &swap.state].concat());
-            for (_, place) in &swap.places {
-                call.push(place.map(|place| place.to_string()).unwrap_or_default());
-            }
-            call
-        };
-        let calls: Vec<Call> = swaps.iter().map(call).collect();
-        let answers = self.send(&calls).await?;
-        Ok(answers.iter().map(|answer| answer.first().is_some_and(|word| word == b"swapped")).collect())
+    fn manual_now(&self) -> Option<Timestamp> {
+        self.store.0.clock.manual_now()
     }
 
     async fn count(&self) -> Result<u64, RateLimiterError> {
@@ -108,18 +100,18 @@ impl GroupStore for RedisGroups {
     }
 }
 
-fn loaded(answer: &[Vec<u8>]) -> Option<Loaded> {
-    let [now, since, state, places @ ..] = answer else { return None };
-    let (version, state) = state.split_first_chunk::<8>().map_or((0, &[][..]), |(version, state)| {
-        (u64::from_be_bytes(*version), state)
-    });
-    Some(Loaded {
-        now: Timestamp::from_millis(number(now)?),
-        since: Timestamp::from_millis(number(since)?),
-        version,
-        state: state.to_vec(),
-        places: places.iter().map(|place| number(place)).collect(),
-    })
+fn exchanged(answer: &[Vec<u8>]) -> Option<Exchanged> {
+    let time = |text| number(text).map(Timestamp::from_millis);
+    let (now, since, state, places) = match answer {
+        [now] => return Some(Exchanged::Swapped { now: time(now)? }),
+        [now, since, state, places @ ..] => (time(now)?, time(since)?, state, places),
+        _ => return None,
+    };
+    let (version, state) = state
+        .split_first_chunk::<8>()
+        .map_or((0, &[][..]), |(version, state)| (u64::from_be_bytes(*version), state));
+    let places = places.iter().map(|place| number(place)).collect();
+    Some(Exchanged::Loaded(Loaded { now, since, version, state: state.to_vec(), places }))
 }
 
 fn number(text: &[u8]) -> Option<u64> {

@@ -6,11 +6,11 @@ use super::{
     hosts::HostChanges,
 };
 use crate::{
+    connection::{Arg, Durability, Tx},
     dialect::Sql,
     fault::Fault,
     key::Key,
     keys::Kind,
-    link::{Arg, Durability, Tx},
     rows::{Rows, storable},
     store::{SqlStore, transact},
 };

@@ -1,9 +1,9 @@
 //! Counts of crawls, and the states that follow from them.
 
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
     rows::Rows,
 };
 use std::collections::BTreeMap;

@@ -8,10 +8,10 @@ use super::{
     next,
 };
 use crate::{
+    connection::{Arg, Row, Tx},
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Row, Tx},
     rows::Rows,
     store::{SqlStore, read},
     time::{millis, saturating_i64, timestamp},
@@ -85,7 +85,7 @@ pub(super) async fn one(tx: &mut Tx, id: &CrawlId) -> Result<Option<Crawl>, Faul
     }
 }
 
-pub(super) async fn list(tx: &mut Tx, after: Option<&CrawlId>, most: usize) -> Result<Vec<Crawl>, Fault> {
+pub(super) async fn list(tx: &mut Tx, after: Option<&CrawlId>, max: usize) -> Result<Vec<Crawl>, Fault> {
     static LIST: Sql = Sql::new(concat!(
         "SELECT ",
         columns!(),
@@ -96,7 +96,7 @@ pub(super) async fn list(tx: &mut Tx, after: Option<&CrawlId>, most: usize) -> R
         Some(id) => find_number(tx, id).await?.unwrap_or(0),
         None => i64::MAX,
     };
-    let rows = tx.run(&LIST, vec![Arg::Int(before), Arg::Int(saturating_i64(most as u64))]).await?;
+    let rows = tx.run(&LIST, vec![Arg::Int(before), Arg::Int(saturating_i64(max as u64))]).await?;
     let mut crawls = Vec::with_capacity(rows.len());
     for row in &rows {
         crawls.push(crawl(tx, row).await?);

@@ -7,9 +7,9 @@ use super::{
     next,
 };
 use crate::{
+    connection::{Arg, Row, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Row, Tx},
     rows::{Rows, storable},
     time::{saturating_i64, timestamp},
 };
@@ -32,7 +32,7 @@ pub(super) async fn list(
     tx: &mut Tx,
     crawl: Option<&CrawlId>,
     after: Option<&str>,
-    most: usize,
+    max: usize,
 ) -> Result<DeadUrls, Fault> {
     static ALL: Sql = select!("c.state < 5");
     static OF_CRAWL: Sql = select!("e.crawl = (SELECT num FROM crawls WHERE id = $4)");
@@ -41,8 +41,7 @@ pub(super) async fn list(
         None => (-1, 0),
     };
     // One more row than requested shows whether there is another page.
-    let mut args =
-        vec![Arg::Int(due), Arg::Int(num), Arg::Int(saturating_i64(most as u64).saturating_add(1))];
+    let mut args = vec![Arg::Int(due), Arg::Int(num), Arg::Int(saturating_i64(max as u64).saturating_add(1))];
     let rows = match crawl {
         None => tx.run(&ALL, args).await?,
         Some(crawl) => {
@@ -50,9 +49,9 @@ pub(super) async fn list(
             tx.run(&OF_CRAWL, args).await?
         }
     };
-    let last = if rows.len() > most { most.checked_sub(1).and_then(|last| rows.get(last)) } else { None };
+    let last = if rows.len() > max { max.checked_sub(1).and_then(|last| rows.get(last)) } else { None };
     let next = last.map(|row| Ok::<_, Fault>(format!("{}-{}", row.int(0)?, row.int(1)?))).transpose()?;
-    let urls = rows.iter().take(most).map(dead_url).collect::<Result<Vec<_>, Fault>>()?;
+    let urls = rows.iter().take(max).map(dead_url).collect::<Result<Vec<_>, Fault>>()?;
     Ok(DeadUrls { urls, next })
 }
 

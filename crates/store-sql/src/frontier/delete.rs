@@ -2,9 +2,9 @@
 
 use super::crawls;
 use crate::{
+    connection::{Arg, Durability, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Durability, Tx},
     rows::Rows,
     store::{SqlStore, transact},
 };

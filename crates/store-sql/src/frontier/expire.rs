@@ -7,9 +7,9 @@ use super::{
     hosts::{HostChanges, Locked},
 };
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
     rows::Rows,
 };
 use crawlway_store::FrontierPolicy;

@@ -1,9 +1,9 @@
 //! Hosts of a crawl: when each is due, and how many of its URLs are pending and in flight.
 
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
     rows::{Rows, storable},
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -2,10 +2,10 @@
 
 use super::next;
 use crate::{
+    connection::{Arg, Row, Tx},
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Row, Tx},
     rows::storable,
     time::{saturating_i64, timestamp},
 };
@@ -32,7 +32,7 @@ pub(super) async fn canonicalized_to(
     tx: &mut Tx,
     crawl: &CrawlId,
     url: &str,
-    most: usize,
+    max: usize,
 ) -> Result<Vec<Entry>, Fault> {
     // The index has a prefix of the URL, since a whole one may be too long.
     static LEFT_OUT: Sql = select!(
@@ -41,7 +41,7 @@ pub(super) async fn canonicalized_to(
          ORDER BY e.num LIMIT $3"
     );
     let url = storable(url);
-    let args = vec![Arg::Text(crawl.as_str()), Arg::Text(&url), Arg::Int(saturating_i64(most as u64))];
+    let args = vec![Arg::Text(crawl.as_str()), Arg::Text(&url), Arg::Int(saturating_i64(max as u64))];
     tx.run(&LEFT_OUT, args).await?.iter().map(entry).collect()
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn pages(
     tx: &mut Tx,
     crawl: &CrawlId,
     after: u64,
-    most: usize,
+    max: usize,
 ) -> Result<Vec<PageLinks>, Fault> {
     static PAGES: Sql = Sql::new(
         "SELECT e.num, e.item, e.url, e.depth, e.chain, p.links FROM page_links p JOIN entries e ON e.num = p.entry
@@ -67,7 +67,7 @@ pub(super) async fn pages(
     let args = vec![
         Arg::Text(crawl.as_str()),
         Arg::Int(saturating_i64(after)),
-        Arg::Int(saturating_i64(most as u64)),
+        Arg::Int(saturating_i64(max as u64)),
     ];
     let page = |row: &Row| {
         Ok(PageLinks {
@@ -87,7 +87,7 @@ pub(super) async fn entries(
     crawl: &CrawlId,
     filter: &EntryFilter,
     after: Option<u64>,
-    most: usize,
+    max: usize,
 ) -> Result<Entries, Fault> {
     static ENTRIES: Sql = select!(
         "WHERE e.crawl = (SELECT num FROM crawls WHERE id = $1) AND e.num > $2
@@ -108,12 +108,12 @@ pub(super) async fn entries(
         Arg::Int(i64::from(outcome.is_some())),
         Arg::Text(outcome.as_deref().unwrap_or_default()),
         // One more row than requested shows whether there is another page.
-        Arg::Int(saturating_i64(most as u64).saturating_add(1)),
+        Arg::Int(saturating_i64(max as u64).saturating_add(1)),
     ];
     let rows = tx.run(&ENTRIES, args).await?;
-    let last = if rows.len() > most { most.checked_sub(1).and_then(|last| rows.get(last)) } else { None };
+    let last = if rows.len() > max { max.checked_sub(1).and_then(|last| rows.get(last)) } else { None };
     let next = last.map(|row| row.count(13)).transpose()?;
-    Ok(Entries { entries: rows.iter().take(most).map(entry).collect::<Result<_, _>>()?, next })
+    Ok(Entries { entries: rows.iter().take(max).map(entry).collect::<Result<_, _>>()?, next })
 }
 
 fn entry(row: &Row) -> Result<Entry, Fault> {

@@ -15,7 +15,7 @@ mod next;
 mod settle;
 
 use crate::{
-    link::Durability,
+    connection::Durability,
     store::{SqlStore, read, transact},
 };
 use crawlway_store::{
@@ -48,8 +48,8 @@ impl Frontier for SqlStore {
         read!(self, tx, crawls::one(tx, id))
     }
 
-    async fn crawls(&self, after: Option<&CrawlId>, most: usize) -> Result<Vec<Crawl>, StoreError> {
-        read!(self, tx, crawls::list(tx, after, most))
+    async fn crawls(&self, after: Option<&CrawlId>, max: usize) -> Result<Vec<Crawl>, StoreError> {
+        read!(self, tx, crawls::list(tx, after, max))
     }
 
     async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError> {
@@ -146,9 +146,9 @@ impl Frontier for SqlStore {
         &self,
         crawl: &CrawlId,
         after: u64,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<PageLinks>, StoreError> {
-        read!(self, tx, lookup::pages(tx, crawl, after, most))
+        read!(self, tx, lookup::pages(tx, crawl, after, max))
     }
 
     async fn entries(
@@ -156,27 +156,27 @@ impl Frontier for SqlStore {
         crawl: &CrawlId,
         filter: &EntryFilter,
         after: Option<u64>,
-        most: usize,
+        max: usize,
     ) -> Result<Entries, StoreError> {
-        read!(self, tx, lookup::entries(tx, crawl, filter, after, most))
+        read!(self, tx, lookup::entries(tx, crawl, filter, after, max))
     }
 
     async fn canonicalized_to(
         &self,
         crawl: &CrawlId,
         url: &str,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<Entry>, StoreError> {
-        read!(self, tx, lookup::canonicalized_to(tx, crawl, url, most))
+        read!(self, tx, lookup::canonicalized_to(tx, crawl, url, max))
     }
 
     async fn dead(
         &self,
         crawl: Option<&CrawlId>,
         after: Option<&str>,
-        most: usize,
+        max: usize,
     ) -> Result<DeadUrls, StoreError> {
-        read!(self, tx, dead::list(tx, crawl, after, most))
+        read!(self, tx, dead::list(tx, crawl, after, max))
     }
 
     async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {

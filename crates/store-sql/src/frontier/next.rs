@@ -6,9 +6,9 @@ use super::{
     hosts::{HostChanges, Locked},
 };
 use crate::{
+    connection::{Arg, Row, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Row, Tx},
     rows::Rows,
     store::Shared,
     time::{after, saturating_i64, timestamp},

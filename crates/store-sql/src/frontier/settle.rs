@@ -7,9 +7,9 @@ use super::{
     hosts::HostChanges,
 };
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
     rows::Rows,
     time::{after, millis, saturating_i64},
 };

@@ -16,10 +16,10 @@ mod bloom;
 pub(crate) use bloom::KeyFilter;
 
 use crate::{
+    connection::{Arg, Row, Tx},
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Row, Tx},
 };
 use sqlx::{Executor, SqliteConnection};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,9 +2,9 @@
 
 use super::Now;
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
 };
 
 /// Records the time of this call, and returns the end of the grace period. A new one begins if no process made a call for half a

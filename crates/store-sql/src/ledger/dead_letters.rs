@@ -2,9 +2,9 @@
 
 use super::{Now, key_of, key_rows, letter_of, letter_rows, messages, sessions};
 use crate::{
+    connection::{Arg, Row, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Row, Tx},
     rows::Rows,
     time::{saturating_i64, timestamp},
 };

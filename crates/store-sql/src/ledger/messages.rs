@@ -2,9 +2,9 @@
 
 use super::{Now, dead_letters, key_of, key_rows, sessions};
 use crate::{
+    connection::{Arg, Row, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Row, Tx},
     rows::Rows,
     time::timestamp,
 };

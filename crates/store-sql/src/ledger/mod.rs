@@ -7,8 +7,8 @@ mod queues;
 mod sessions;
 
 use crate::{
+    connection::{Durability::PowerLoss, Row},
     fault::Fault,
-    link::{Durability::PowerLoss, Row},
     rows::Rows,
     store::{SqlStore, read, transact},
     time::{after, saturating_i64},

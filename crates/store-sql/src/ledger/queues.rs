@@ -2,9 +2,9 @@
 
 use super::Now;
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
     rows::Rows,
     time::{millis, saturating_i64, timestamp},
 };

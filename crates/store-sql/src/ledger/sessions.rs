@@ -2,9 +2,9 @@
 
 use super::{Now, clock, key_of, messages};
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
 };
 use crawlway_store::ledger::{LostSession, SessionId};
 

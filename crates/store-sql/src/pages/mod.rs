@@ -24,10 +24,10 @@ mod search;
 mod write;
 
 use crate::{
+    connection::Arg,
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::Arg,
     store::{SqlStore, read, transact},
     time::{millis, saturating_i64},
 };
@@ -119,7 +119,7 @@ impl PageIndex for SqlPageIndex {
         Ok(rows.first().map_or(Ok(0), |row| row.count(0))?)
     }
 
-    async fn scan(&self, after: Option<&str>, most: usize) -> Result<Vec<IndexedPage>, StoreError> {
+    async fn scan(&self, after: Option<&str>, max: usize) -> Result<Vec<IndexedPage>, StoreError> {
         // The index has a prefix of the URL, since a whole one may be too long; the few that share it are sorted.
         static FIRST: Sql =
             row::select!("FROM pages WHERE removed = 0 ORDER BY substr(url, 1, 200), url LIMIT $1");
@@ -128,10 +128,10 @@ impl PageIndex for SqlPageIndex {
              ORDER BY substr(url, 1, 200), url LIMIT $1"
         );
         let store = self.open()?;
-        let most = Arg::Int(saturating_i64(most as u64));
+        let max = Arg::Int(saturating_i64(max as u64));
         let rows = match after {
-            None => read!(store, tx, tx.run(&FIRST, vec![most])),
-            Some(after) => read!(store, tx, tx.run(&AFTER, vec![most, Arg::Text(after)])),
+            None => read!(store, tx, tx.run(&FIRST, vec![max])),
+            Some(after) => read!(store, tx, tx.run(&AFTER, vec![max, Arg::Text(after)])),
         };
         Ok(rows?.iter().map(row::page).collect::<Result<_, Fault>>()?)
     }
@@ -140,10 +140,10 @@ impl PageIndex for SqlPageIndex {
         &self,
         query: &Query,
         after: Option<&str>,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<IndexedPage>, StoreError> {
         let store = self.open()?;
-        read!(store, tx, search::matching(tx, query, after, most))
+        read!(store, tx, search::matching(tx, query, after, max))
     }
 
     async fn remove(&self, urls: &[String], gone_at: Option<Timestamp>) -> Result<u64, StoreError> {

@@ -3,7 +3,7 @@
 //! The GIN index finds candidates. Phrases and negations, which it cannot decide, are checked in the columns of the candidates.
 
 use super::row::{DOMAIN, TEXT, TITLE, push_token};
-use crate::{link::Arg, time::millis};
+use crate::{connection::Arg, time::millis};
 use crawlway_store::pages::{Query, tokenizer};
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! A page as a row, and the tokens that it is found by.
 
-use crate::{fault::Fault, link::Row, time::timestamp};
+use crate::{connection::Row, fault::Fault, time::timestamp};
 use crawlway_store::{IndexedPage, pages::tokenizer::tokenize};
 
 /// Prefixes of tokens.

@@ -5,9 +5,9 @@ use super::{
     row,
 };
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Tx},
     rows::Rows,
 };
 use crawlway_store::{

@@ -2,10 +2,10 @@
 
 use super::row::Tokens;
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Tx},
     rows::Rows,
     time::{millis, saturating_i64},
 };

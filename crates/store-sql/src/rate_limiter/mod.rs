@@ -1,4 +1,4 @@
-//! The rate limiter on PostgreSQL: states of groups, loaded and swapped by one statement each, on the server's clock.
+//! The rate limiter on PostgreSQL: states of groups, swapped by one statement, on the server's clock.
 //!
 //! The tables are unlogged (`schema/0017.sql`): a crash empties them, and every group then waits its minimum delay first.
 
@@ -7,15 +7,15 @@ mod previous;
 pub(crate) use previous::refuse_previous;
 
 use crate::{
+    connection::{Arg, Row},
     fault::Fault,
-    link::{Arg, Row},
     rows::Rows,
     store::SqlStore,
     time::{millis, saturating_i64, timestamp},
 };
 use crawlway_store::{
-    Group, RateLimitPolicy, RateLimiterError, StoreError, Ticket,
-    rate_limiter::shared::{GroupStore, Load, Loaded, MAX_AGE, SharedRateLimiter, Swap},
+    RateLimitPolicy, RateLimiterError, StoreError, Ticket, Timestamp,
+    rate_limiter::shared::{Exchange, Exchanged, GroupStore, Loaded, MAX_AGE, SharedRateLimiter},
 };
 use std::collections::HashMap;
 
@@ -26,53 +26,58 @@ macro_rules! clock {
     };
 }
 
-/// States and places. A row for each group, and one more for each place.
-const LOAD: &str = concat!(
-    "WITH asked AS (SELECT value ->> 0 AS name, (value ->> 1)::uuid AS ticket FROM jsonb_array_elements($2::text::jsonb))
-     SELECT a.name, NULL, ",
-    clock!(),
-    ", (SELECT born FROM rate_limiter_epoch), g.version, g.state, NULL
-     FROM asked a LEFT JOIN rate_limiter_groups g ON g.name = a.name WHERE a.ticket IS NULL
-     UNION ALL
-     SELECT p.name, p.ticket::text, NULL, NULL, NULL, NULL, p.place
-     FROM asked a JOIN rate_limiter_places p ON p.name = a.name AND p.ticket = a.ticket"
-);
-
-/// Locks the groups in the order of their names, so that no two swaps wait for each other, and swaps those that are unchanged. A
-/// group without a row is inserted, unless another process has just inserted it.
-const SWAP: &str = concat!(
+/// Locks the groups in the order of their names, so that no two calls wait for each other, and swaps those that are unchanged. A
+/// group without a row is inserted, unless another process has just inserted it. Answers a row for each group, with its state
+/// unless it was swapped, and one more for each place.
+const EXCHANGE: &str = concat!(
     "WITH given AS MATERIALIZED (
-       SELECT value ->> 0 AS name, (value ->> 1)::bigint AS expected, (value ->> 2)::bigint AS loaded,
-              (value ->> 3)::bigint AS version, decode(value ->> 4, 'hex') AS state, (value ->> 5)::bigint AS expires
+       SELECT value ->> 0 AS name, (value ->> 1)::bigint AS expected, (value ->> 2)::bigint AS since,
+              (value ->> 3)::bigint AS decided, (value ->> 4)::bigint AS version, decode(value ->> 5, 'hex') AS state,
+              (value ->> 6)::bigint AS expires
        FROM jsonb_array_elements($2::text::jsonb)
+     ), asked AS MATERIALIZED (
+       SELECT a.*, p.place AS current FROM (
+         SELECT value ->> 0 AS name, (value ->> 1)::uuid AS ticket, (value ->> 2)::bigint AS expected,
+                (value ->> 3)::bigint AS place
+         FROM jsonb_array_elements($3::text::jsonb)
+       ) a LEFT JOIN rate_limiter_places p ON p.name = a.name AND p.ticket = a.ticket
      ), held AS MATERIALIZED (
-       SELECT g.name, g.version FROM rate_limiter_groups g WHERE g.name IN (SELECT name FROM given) ORDER BY g.name FOR UPDATE
+       SELECT g.name, g.version, g.state FROM rate_limiter_groups g WHERE g.name IN (SELECT name FROM given)
+       ORDER BY g.name FOR UPDATE
      ), fit AS MATERIALIZED (
        SELECT n.* FROM given n LEFT JOIN held h ON h.name = n.name
-       WHERE coalesce(h.version, 0) = n.expected AND ",
+       WHERE coalesce(h.version, 0) = n.expected AND n.since = (SELECT born FROM rate_limiter_epoch) AND ",
     clock!(),
-    " - n.loaded <= $4
-     ), swapped AS (
+    " - n.decided BETWEEN 0 AND $4
+         AND NOT EXISTS (SELECT 1 FROM asked a WHERE a.name = n.name AND a.current IS DISTINCT FROM a.expected)
+     ), removed AS (
+       DELETE FROM rate_limiter_groups g USING fit f WHERE g.name = f.name AND f.expires <= f.decided
+     ), written AS (
        INSERT INTO rate_limiter_groups AS g (name, version, written, expires, state)
-       SELECT name, version, loaded, expires, state FROM fit ORDER BY name
+       SELECT name, version, decided, expires, state FROM fit WHERE expires > decided ORDER BY name
        ON CONFLICT (name) DO UPDATE
        SET version = excluded.version, written = excluded.written, expires = excluded.expires, state = excluded.state
        WHERE EXISTS (SELECT 1 FROM held h WHERE h.name = g.name)
-       RETURNING g.name, g.written, g.expires
+       RETURNING g.name
+     ), swapped AS MATERIALIZED (
+       SELECT * FROM fit WHERE expires <= decided OR name IN (SELECT name FROM written)
      ), moved AS MATERIALIZED (
-       SELECT s.*, p.ticket, p.place FROM (
-         SELECT value ->> 0 AS name, (value ->> 1)::uuid AS ticket, (value ->> 2)::bigint AS place
-         FROM jsonb_array_elements($3::text::jsonb)
-       ) p JOIN swapped s ON s.name = p.name
+       SELECT s.name, s.decided, s.expires, a.ticket, a.place FROM asked a JOIN swapped s ON s.name = a.name
+       WHERE a.place IS DISTINCT FROM a.expected OR a.place IS NOT NULL
      ), gone AS (
        DELETE FROM rate_limiter_places p USING moved m WHERE p.name = m.name AND p.ticket = m.ticket AND m.place IS NULL
      ), placed AS (
        INSERT INTO rate_limiter_places AS p (name, ticket, place, written, expires)
-       SELECT name, ticket, place, written, expires FROM moved WHERE place IS NOT NULL
+       SELECT name, ticket, place, decided, expires FROM moved WHERE place IS NOT NULL
        ON CONFLICT (name, ticket) DO UPDATE
        SET place = excluded.place, written = excluded.written, expires = excluded.expires
      )
-     SELECT name FROM swapped"
+     SELECT n.name, NULL, ",
+    clock!(),
+    ", (SELECT born FROM rate_limiter_epoch), CASE WHEN s.name IS NULL THEN coalesce(h.version, 0) END, h.state, NULL
+     FROM given n LEFT JOIN held h ON h.name = n.name LEFT JOIN swapped s ON s.name = n.name
+     UNION ALL
+     SELECT a.name, a.ticket::text, NULL, NULL, NULL, NULL, a.current FROM asked a WHERE a.current IS NOT NULL"
 );
 
 /// The epoch begins with the first call, and again when the clock was set back before it.
@@ -84,8 +89,16 @@ const BEGIN: &str = concat!(
 
 /// Rows written later than now, before the clock was set back, keep their remaining time.
 const SET_BACK: [&str; 2] = [
-    concat!("UPDATE rate_limiter_groups SET expires = expires - written + now, written = now FROM (SELECT ", clock!(), " AS now) c WHERE written > now + 1000"),
-    concat!("UPDATE rate_limiter_places SET expires = expires - written + now, written = now FROM (SELECT ", clock!(), " AS now) c WHERE written > now + 1000"),
+    concat!(
+        "UPDATE rate_limiter_groups SET expires = expires - written + now, written = now FROM (SELECT ",
+        clock!(),
+        " AS now) c WHERE written > now + 1000"
+    ),
+    concat!(
+        "UPDATE rate_limiter_places SET expires = expires - written + now, written = now FROM (SELECT ",
+        clock!(),
+        " AS now) c WHERE written > now + 1000"
+    ),
 ];
 
 const REMOVE: [&str; 2] = [
@@ -143,76 +156,42 @@ impl SqlGroups {
 
 #[async_trait::async_trait]
 impl GroupStore for SqlGroups {
-    async fn load(&self, loads: &[Load]) -> Result<Vec<Loaded>, RateLimiterError> {
-        let asked = || {
-            let mut rows = Rows::new();
-            for Load { group, tickets } in loads {
-                rows.row().text(group.as_str()).opt_text(None);
-                for ticket in tickets {
-                    rows.row().text(group.as_str()).text(&hex(*ticket));
-                }
+    async fn exchange(&self, exchanges: &[Exchange]) -> Result<Vec<Exchanged>, RateLimiterError> {
+        let max_age = i64::try_from(MAX_AGE.as_millis()).unwrap_or(i64::MAX);
+        let args = || {
+            let (mut groups, mut places) = (Rows::new(), Rows::new());
+            for exchange in exchanges {
+                write_rows(exchange, &mut groups, &mut places);
             }
-            vec![Arg::Rows(rows)]
+            vec![Arg::Rows(groups), Arg::Rows(places), Arg::Int(max_age)]
         };
-        let rows = self.ask(LOAD, asked).await?;
+        let rows = self.ask(EXCHANGE, args).await?;
         let (mut groups, mut places) = (HashMap::new(), HashMap::new());
-        let mut born = None;
-        let mut read = |row: &Row| -> Result<(), Fault> {
-            let name = row.text(0)?;
-            match row.opt_text(1)? {
-                Some(ticket) => {
-                    places.insert((name, ticket.replace('-', "")), row.count(6)?);
-                }
-                None => {
-                    let (now, version) = (row.int(2)?, row.opt_int(4)?.unwrap_or(0));
-                    let state = if version == 0 { vec![] } else { row.bytes(5)? };
-                    born = row.opt_int(3)?.filter(|born| *born <= now);
-                    groups.insert(name, (now, version, state));
-                }
-            }
-            Ok(())
+        for row in &rows {
+            read_row(row, &mut groups, &mut places).map_err(refused)?;
+        }
+        // The first call after a crash of the server begins an epoch.
+        let since = match groups.values().next() {
+            Some(GroupRow { since: Some(since), now, .. }) if since <= now => *since,
+            _ => self.begin().await?,
         };
-        rows.iter().try_for_each(&mut read).map_err(refused)?;
-        let since = match born {
-            Some(born) => born,
-            None => self.begin().await?,
+        let mut exchanged = |Exchange { group, tickets, .. }: &Exchange| {
+            let GroupRow { now, version, state, .. } = groups.remove(group.as_str())?;
+            let Some(version) = version else { return Some(Exchanged::Swapped { now: timestamp(now) }) };
+            let place = |ticket: &Ticket| places.get(&(group.to_string(), hex(*ticket))).copied();
+            Some(Exchanged::Loaded(Loaded {
+                now: timestamp(now),
+                since: timestamp(since),
+                version: version.cast_unsigned(),
+                state,
+                places: tickets.iter().map(place).collect(),
+            }))
         };
-        let loaded = |load: &Load| {
-            let name = load.group.as_str();
-            let (now, version, state) = groups.remove(name)?;
-            let place = |ticket: &Ticket| places.get(&(name.to_owned(), hex(*ticket))).copied();
-            let places = load.tickets.iter().map(place).collect();
-            let version = version.cast_unsigned();
-            Some(Loaded { now: timestamp(now), since: timestamp(since), version, state, places })
-        };
-        loads.iter().map(loaded).collect::<Option<_>>().ok_or_else(unclear)
+        exchanges.iter().map(&mut exchanged).collect::<Option<_>>().ok_or_else(unclear)
     }
 
-    async fn swap(&self, swaps: &[Swap]) -> Result<Vec<bool>, RateLimiterError> {
-        let max_age = i64::try_from(MAX_AGE.as_millis()).unwrap_or(i64::MAX);
-        let rows = self.ask(SWAP, || {
-            let (mut states, mut places) = (Rows::new(), Rows::new());
-            for swap in swaps {
-                let name = swap.group.as_str();
-                let state: String = swap.state.iter().map(|octet| format!("{octet:02x}")).collect();
-                states
-                    .row()
-                    .text(name)
-                    .int(swap.expected.cast_signed())
-                    .int(millis(swap.loaded))
-                    .int(swap.version.cast_signed())
-                    .text(&state)
-                    .int(millis(swap.expires));
-                for (ticket, place) in &swap.places {
-                    places.row().text(name).text(&hex(*ticket)).opt_int(place.map(saturating_i64));
-                }
-            }
-            vec![Arg::Rows(states), Arg::Rows(places), Arg::Int(max_age)]
-        });
-        let names: Result<Vec<String>, Fault> = rows.await?.iter().map(|row| row.text(0)).collect();
-        let names = names.map_err(refused)?;
-        let is_swapped = |group: &Group| names.iter().any(|name| name == group.as_str());
-        Ok(swaps.iter().map(|swap| is_swapped(&swap.group)).collect())
+    fn manual_now(&self) -> Option<Timestamp> {
+        self.store.0.time.manual_now().map(timestamp)
     }
 
     async fn count(&self) -> Result<u64, RateLimiterError> {
@@ -221,6 +200,50 @@ impl GroupStore for SqlGroups {
         }
         let rows = self.ask(COUNT, Vec::new).await?;
         rows.first().map(|row| row.count(0)).transpose().map_err(refused)?.ok_or_else(unclear)
+    }
+}
+
+/// Answer for one group.
+struct GroupRow {
+    now: i64,
+    since: Option<i64>,
+    /// `None` if the state was swapped.
+    version: Option<i64>,
+    state: Vec<u8>,
+}
+
+fn read_row(
+    row: &Row,
+    groups: &mut HashMap<String, GroupRow>,
+    places: &mut HashMap<(String, String), u64>,
+) -> Result<(), Fault> {
+    let name = row.text(0)?;
+    if let Some(ticket) = row.opt_text(1)? {
+        places.insert((name, ticket.replace('-', "")), row.count(6)?);
+    } else {
+        let version = row.opt_int(4)?;
+        let state = if version.is_some_and(|version| version != 0) { row.bytes(5)? } else { vec![] };
+        groups.insert(name, GroupRow { now: row.int(2)?, since: row.opt_int(3)?, version, state });
+    }
+    Ok(())
+}
+
+fn write_rows(Exchange { group, tickets, swap }: &Exchange, groups: &mut Rows, places: &mut Rows) {
+    let row = groups.row().text(group.as_str());
+    if let Some(swap) = swap {
+        let state: String = swap.state.iter().map(|octet| format!("{octet:02x}")).collect();
+        row.int(swap.expected.cast_signed())
+            .int(millis(swap.since))
+            .int(millis(swap.decided))
+            .int(swap.version.cast_signed())
+            .text(&state)
+            .int(millis(swap.expires));
+    }
+    let no_places = std::iter::repeat((None, None));
+    let swapped = swap.iter().flat_map(|swap| swap.places.iter().copied()).chain(no_places);
+    for (ticket, (expected, new)) in tickets.iter().zip(swapped) {
+        places.row().text(group.as_str()).text(&hex(*ticket));
+        places.opt_int(expected.map(saturating_i64)).opt_int(new.map(saturating_i64));
     }
 }
 

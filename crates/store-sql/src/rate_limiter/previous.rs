@@ -1,7 +1,7 @@
 //! The previous version of the rate limiter in the same database. Two limiters would break minimum delays, so that only one of
 //! them can be in use.
 
-use crate::{dialect::Sql, fault::Fault, link::Tx};
+use crate::{connection::Tx, dialect::Sql, fault::Fault};
 
 /// Time without a call after which no worker of the previous version sends requests, in seconds: each extends its permits
 /// more often.

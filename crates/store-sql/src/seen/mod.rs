@@ -5,10 +5,10 @@ mod sqlite;
 pub(crate) use sqlite::ClaimCache;
 
 use crate::{
+    connection::{Arg, Durability, Row, Tx},
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Durability, Row, Tx},
     rows::{Rows, storable},
     store::{SqlStore, transact},
     time::{after, saturating_i64, timestamp},
@@ -128,7 +128,7 @@ impl SeenUrls for SqlStore {
         Ok(known)
     }
 
-    async fn purge_expired(&self, most: usize) -> Result<u64, StoreError> {
+    async fn purge_expired(&self, max: usize) -> Result<u64, StoreError> {
         static SWEEP: Sql = Sql::pair(
             "DELETE FROM seen WHERE num IN
              (SELECT s.num FROM seen s WHERE s.until <= $1 ORDER BY s.until LIMIT $2) RETURNING 1",
@@ -137,8 +137,8 @@ impl SeenUrls for SqlStore {
              RETURNING 1",
         );
         let now = self.0.time.now();
-        let most = saturating_i64(most as u64);
-        let gone = transact!(self, tx, tx.run(&SWEEP, vec![Arg::Int(now), Arg::Int(most)]))?;
+        let max = saturating_i64(max as u64);
+        let gone = transact!(self, tx, tx.run(&SWEEP, vec![Arg::Int(now), Arg::Int(max)]))?;
         Ok(gone.len() as u64)
     }
 }

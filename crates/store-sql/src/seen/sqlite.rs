@@ -3,11 +3,11 @@
 
 use super::{ClaimRequest, Holder};
 use crate::{
+    connection::{Arg, Tx},
     dialect::Sql,
     fault::Fault,
     key::Key,
     keys::Kind,
-    link::{Arg, Tx},
     rows::Rows,
     time::after,
 };

@@ -9,14 +9,16 @@ use super::{
 use crate::{
     config::Config,
     failure::UsageError,
+    flows::{self, SearchFlow},
     output::{Output, warn},
-    worker::{FetchOverrides, Roles, Worker, stop_on_signals},
+    role::Role,
+    worker::{Overrides, Worker, stop_on_signals},
 };
 use anyhow::bail;
 use crawlway_flow::Shutdown;
 use crawlway_flows::search::{
-    CrawlRequest, Definition, DefinitionState, Export, Stages, StartedCrawl, add_sitemaps, failed_seeds,
-    start_crawl,
+    CrawlRequest, Definition, DefinitionState, Export, StartedCrawl, add_sitemaps, crawler_queue,
+    failed_seeds, start_crawl,
 };
 use crawlway_gateway::dto::SeedFailure;
 use crawlway_store::frontier::{Crawl, CrawlState};
@@ -40,7 +42,15 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
         traps: config.search.traps(),
         state: DefinitionState::default(),
     };
-    if config.is_shared() {
+    flows::require(&config, "search").map_err(UsageError)?;
+    if config.one_process_per_stage {
+        bail!(UsageError(
+            "these settings are shared by several processes; use the gateway of the process with search:crawl, with \
+             --gateway URL"
+                .to_owned()
+        ));
+    }
+    if config.shares_anything() && !config.only_process {
         bail!(UsageError(
             "these settings are shared by several processes, and the workers of the others would crawl with other settings; \
              use their gateway with --gateway URL, or run `crawlway up` here and this command beside it, or set \
@@ -56,21 +66,17 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
         output.redirect_to_stderr();
     }
     let stop = stop_on_signals()?;
-    let stages = Stages { crawl: true, index: true };
     let began = Instant::now();
     let crawl_request = CrawlRequest { name: args.name, definition, fresh: args.fresh, file: file.clone() };
-    let only = Some(crawl_request.name());
-    let overrides =
-        FetchOverrides { allow: args.allow, robots: !args.no_robots, ..FetchOverrides::default() };
-    let mut worker = Worker::start_into(
-        file.clone(),
-        &config,
-        overrides,
-        Roles::only_search(stages),
-        only.as_ref(),
-        stop.clone(),
-    )
-    .await?;
+    let overrides = Overrides {
+        allow: args.allow,
+        robots: !args.no_robots,
+        export: file.clone(),
+        only: Some(crawl_request.name()),
+        ..Overrides::default()
+    };
+    let role = Role::stages(&SearchFlow, &["crawl", "index"]);
+    let mut worker = Worker::start(&config, &role, overrides, stop.clone()).await?;
     let started = crawl(&worker, crawl_request, file, progress_mode, &stop).await;
     let drained = worker.drain().await;
     let ended = match &started {
@@ -92,7 +98,7 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
 /// Result of the run, and the number of pages still to be indexed or written. An interrupted crawl is paused, so that it does
 /// not look as if it were running.
 async fn end(worker: &Worker, started: &StartedCrawl, began: Instant) -> anyhow::Result<(CrawlReport, u64)> {
-    let (frontier, trails) = (&*worker.records.frontier, &*worker.records.trails);
+    let (frontier, trails) = (&*worker.stores.frontier()?, &*worker.stores.trails()?);
     let (crawl, left) = status(worker, started).await?;
     let mut crawl = crawl.unwrap_or_else(|| started.crawl.clone());
     if crawl.state == CrawlState::Running {
@@ -103,7 +109,7 @@ async fn end(worker: &Worker, started: &StartedCrawl, began: Instant) -> anyhow:
         false => Vec::new(),
     };
     let failed_seeds = failed.into_iter().map(SeedFailure::from).collect();
-    let not_indexed = worker.broker.depth(&worker.queue.name).await?.dead;
+    let not_indexed = worker.handles.broker.depth(&crawler_queue()).await?.dead;
     Ok((
         CrawlReport { failed_seeds, not_indexed, ..local_report(worker, started, crawl, began.elapsed()) },
         left,
@@ -152,7 +158,7 @@ fn joined_hosts(crawl: &Crawl) -> Vec<String> {
 
 /// Number of items that ended with an outcome in a stage of this process.
 fn outcome_count(worker: &Worker, stage: &str, outcome: &str) -> u64 {
-    let meter = worker.meters.iter().find(|meter| meter.stage == stage);
+    let meter = worker.handles.meters.read().into_iter().find(|meter| meter.stage == stage);
     meter.and_then(|of| of.meter.read().outcomes.get(outcome).copied()).unwrap_or_default()
 }
 
@@ -164,16 +170,17 @@ pub(in crate::command) async fn crawl(
     progress_mode: ProgressMode,
     stop: &Shutdown,
 ) -> anyhow::Result<StartedCrawl> {
-    let frontier = &*worker.records.frontier;
-    let mut started = start_crawl(frontier, &*worker.seen, &crawl_request).await?;
+    let (frontier, fetcher) = (worker.stores.frontier()?, worker.fetcher()?);
+    let mut started = start_crawl(&*frontier, &*worker.stores.seen()?, &crawl_request).await?;
     let id = started.crawl.id.clone();
     // In a task of its own, so that slow sitemaps do not delay the crawl.
     let mut sitemaps = crawl_request.definition.sitemaps.then(|| {
-        let (frontier, fetcher) = (worker.records.frontier.clone(), worker.fetcher.clone());
-        let (request, id, definition) = (worker.request.clone(), id.clone(), crawl_request.definition);
+        let (frontier, fetcher) = (frontier.clone(), fetcher.clone());
+        let (request, id, definition) =
+            (worker.handles.request.clone(), id.clone(), crawl_request.definition);
         tokio::spawn(async move { add_sitemaps(&*frontier, &fetcher, &request, &id, &definition).await })
     });
-    (worker.wake)();
+    worker.handles.wake();
     let mut progress = Progress::new(progress_mode, if file.is_some() { "written" } else { "indexed" });
     loop {
         let (crawl, left) = status(worker, &started).await?;
@@ -184,7 +191,7 @@ pub(in crate::command) async fn crawl(
             for error in errors {
                 warn(&format!("sitemap: {error}"));
             }
-            (worker.wake)();
+            worker.handles.wake();
             continue;
         }
         let over = crawl.state.has_ended() && left == 0 && sitemaps.is_none();
@@ -193,7 +200,7 @@ pub(in crate::command) async fn crawl(
             CrawlState::Paused => Some(format!("paused; `crawlway crawl resume {id}` resumes it")),
             _ if fetching == 0 && !over => {
                 let reading = || sitemaps.is_some().then(|| "waiting for the sitemaps".to_owned());
-                worker.fetcher.delayed_hosts_summary().or_else(reading)
+                fetcher.delayed_hosts_summary().or_else(reading)
             }
             _ => None,
         };
@@ -226,12 +233,12 @@ pub(in crate::command) async fn crawl(
 }
 
 fn fetching(worker: &Worker) -> u64 {
-    let crawl = worker.meters.iter().find(|meter| meter.stage == "crawl");
+    let crawl = worker.handles.meters.read().into_iter().find(|meter| meter.stage == "crawl");
     crawl.map_or(0, |crawl| crawl.meter.read().running)
 }
 
 /// The crawl, and the number of pages still to be indexed or written.
 async fn status(worker: &Worker, started: &StartedCrawl) -> anyhow::Result<(Option<Crawl>, u64)> {
-    let crawl = worker.records.frontier.crawl(&started.crawl.id).await?;
+    let crawl = worker.stores.frontier()?.crawl(&started.crawl.id).await?;
     Ok((crawl, worker.to_be_indexed().await?))
 }

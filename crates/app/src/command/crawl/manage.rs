@@ -1,10 +1,10 @@
 //! `crawlway crawl list|show|pause|resume|cancel|delete`.
 
 use crate::{
-    ask::{Crawls, Target},
     command::{counted, require_confirmation},
     config::Config,
     output::{Cell, Column, Output, Table, Tone, can_ask, one_line},
+    service::{Crawls, Target},
     time::ago_text,
 };
 use clap::{Args, Subcommand};

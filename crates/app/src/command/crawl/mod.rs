@@ -12,7 +12,7 @@ pub(super) use local::{crawl, local_report};
 pub(super) use progress::ProgressMode;
 pub(super) use report::CrawlReport;
 
-use crate::{ask::Target, config::Config, output::Output, quantity::parse_duration};
+use crate::{config::Config, output::Output, quantity::parse_duration, service::Target};
 use clap::Args;
 use crawlway_fetch::AllowedRange;
 use crawlway_store::CrawlId;
@@ -124,10 +124,10 @@ pub(super) struct CrawlArgs {
     #[arg(long)]
     no_robots: bool,
     /// Maximum concurrency per host; overrides `fetch.per_host_concurrency`
-    #[arg(long, value_name = "N")]
+    #[arg(long, alias = "in-flight", value_name = "N")]
     per_host_concurrency: Option<NonZeroUsize>,
     /// Minimum delay between two requests to a host; overrides `fetch.min_delay`
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, alias = "gap", value_name = "TIME", value_parser = duration)]
     min_delay: Option<Duration>,
     /// Do not show progress
     #[arg(long, short)]

@@ -1,6 +1,6 @@
 //! `--out`: JSON lines output instead of the index.
 
-use crate::{failure::UsageError, output::json_stdout, private};
+use crate::{failure::UsageError, output::json_stdout, permissions};
 use crawlway_flows::search::Export;
 use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ impl Out {
         if self.is_standard_output() {
             return Ok(Arc::new(Export::to_stream("standard output", json_stdout(), recrawl_after)));
         }
-        let opened = private::with_user_umask(|| Export::open(&self.0, recrawl_after));
+        let opened = permissions::with_user_umask(|| Export::open(&self.0, recrawl_after));
         opened.map(Arc::new).map_err(|error| UsageError(format!("--out: {error}")))
     }
 }

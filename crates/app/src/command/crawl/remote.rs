@@ -7,13 +7,13 @@ use super::{
     report::{CrawlReport, seconds},
 };
 use crate::{
-    ask::Client,
     failure::UsageError,
     output::{Output, warn},
     quantity::format_duration,
+    service::{Client, problem_of},
     worker::stop_on_signals,
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 use crawlway_flows::search::crawler_queue;
 use crawlway_gateway::dto::{AcceptedCrawl, CrawlView, Queue};
 use crawlway_store::frontier::CrawlState;
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Interval at which the gateway is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Time that a gateway may be unreachable, for a restart.
+const GATEWAY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -> anyhow::Result<()> {
     refuse_local_flags(&args, client)?;
@@ -47,11 +49,22 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
     }
     let url = client.url(["api", "crawls", &begun.name]);
     let mut progress = Progress::new(args.progress_mode(output), "indexed");
+    let mut unreachable_since = None;
     let (crawl, followed) = loop {
-        let crawl: Option<CrawlView> = client
-            .get_optional(&url)
-            .await
-            .with_context(|| format!("crawl {} was started; it continues in the gateway", begun.name))?;
+        let crawl: Option<CrawlView> = match client.get_optional(&url).await {
+            Ok(crawl) => crawl,
+            // The gateway may be restarting.
+            Err(error) if !stop.is_requested() && is_temporary(&error) => {
+                let since = *unreachable_since.get_or_insert_with(Instant::now);
+                if since.elapsed() < GATEWAY_TIMEOUT {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                    continue;
+                }
+                return Err(error.context(continues(&begun.name)));
+            }
+            Err(error) => return Err(error.context(continues(&begun.name))),
+        };
+        unreachable_since = None;
         let Some(crawl) = crawl else { bail!("crawl {} was deleted meanwhile", begun.name) };
         let waits_for = crawl.waits_for.as_deref();
         progress.show(&crawl.counts, crawl.counts.in_flight, crawl.to_be_indexed.unwrap_or(0), waits_for);
@@ -83,7 +96,12 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         joined_hosts: crawl.definition.map(|definition| definition.joined_hosts).unwrap_or_default(),
         failed_seeds: crawl.failed_seeds,
         seconds: seconds(began.elapsed()),
-        indexed: indexed.saturating_sub(crawl.to_be_indexed.unwrap_or(0)),
+        // Pages in a paused queue are not expected to be indexed soon.
+        indexed: indexed.saturating_sub(crawl.to_be_indexed.unwrap_or(0)).saturating_sub(if shown.paused {
+            shown.ready
+        } else {
+            0
+        }),
         written: 0,
         counts: crawl.counts,
         not_indexed: shown.dead,
@@ -98,6 +116,17 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         warn(&report.how_to_continue);
     }
     report.finish(complete, output)
+}
+
+/// Whether the gateway is unreachable or starting.
+fn is_temporary(error: &anyhow::Error) -> bool {
+    problem_of(error).is_none_or(|problem| problem.status() == 503)
+}
+
+fn continues(name: &str) -> String {
+    format!(
+        "crawl {name} was started; it continues as soon as its gateway runs, and the same command follows it"
+    )
 }
 
 /// Refuses flags for settings that are the gateway's, and for files of this process.

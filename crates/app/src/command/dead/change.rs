@@ -2,9 +2,9 @@
 
 use super::{SelectionArgs, counted, require_confirmation};
 use crate::{
-    ask::Queues,
     failure::{AlreadyReported, ExitKind},
     output::{self, Output},
+    service::Queues,
 };
 use crawlway_broker::{DeadLetterFilter, QueueName};
 

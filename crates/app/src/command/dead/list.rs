@@ -2,8 +2,8 @@
 
 use super::ListArgs;
 use crate::{
-    ask::Queues,
     output::{Cell, Column, Output, Table},
+    service::Queues,
     time::ago_text,
 };
 use crawlway_broker::Timestamp;

@@ -6,9 +6,9 @@ mod show;
 
 use super::{counted, require_confirmation};
 use crate::{
-    ask::{Queues, Target},
     config::Config,
     output::Output,
+    service::{Queues, Target},
     time::parse_time_flag,
 };
 use clap::{ArgGroup, Args, Subcommand};

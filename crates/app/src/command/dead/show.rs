@@ -1,8 +1,8 @@
 //! `crawlway dead show`
 
 use crate::{
-    ask::Queues,
     output::{Output, many_lines, one_line},
+    service::Queues,
     time::ago_text,
 };
 use crawlway_broker::{QueueName, Timestamp};

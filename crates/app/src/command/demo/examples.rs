@@ -97,14 +97,14 @@ pub(super) async fn trail(worker: &Worker, web: &Web, shell: &Shell) -> anyhow::
     let url = format!("http://{host}:{}{path}", web.port());
     let began = Instant::now();
     let item = loop {
-        let trails = worker.records.trails.of_subject(&url, 1).await?;
+        let trails = worker.stores.trails()?.of_subject(&url, 1).await?;
         let item = trails.into_iter().next().and_then(ItemTrail::new);
         if item.as_ref().is_some_and(|item| item.closed) || began.elapsed() > TRAIL_TIMEOUT {
             break item;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    let frontier = worker.records.frontier.find(&url).await?.into_iter().map(FrontierEntry::from).collect();
+    let frontier = worker.stores.frontier()?.find(&url).await?.into_iter().map(FrontierEntry::from).collect();
     let item = item.with_context(|| format!("`{url}` has no trail"))?;
     let command = shell.line(&["trail", &url]);
     Ok(TrailExample { url, command, trails: Trails { items: vec![item], frontier } })

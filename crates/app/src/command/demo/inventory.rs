@@ -2,9 +2,9 @@
 
 use super::examples::Shell;
 use crate::{
-    ask::{self, Client, Target},
     config::Config,
     output::{Output, one_line},
+    service::{self, Client, Target},
     serving::Serving,
 };
 use anyhow::bail;
@@ -45,13 +45,13 @@ pub(super) async fn run(
     let url = format!("http://{host}:{}{path}", web.port());
     let client = Client::new(Url::parse(&serving.url())?, &config.gateway)?;
     let gateway = || Target::Remote(client.clone());
-    ask::UrlSubmitter::open(gateway(), std::iter::empty()).await?.add(&url).await?;
+    service::UrlSubmitter::open(gateway(), std::iter::empty()).await?.add(&url).await?;
     let began = Instant::now();
     loop {
         if stop.is_requested() {
             return Ok(None);
         }
-        let record = ask::url(gateway(), &url).await?.unwrap_or_default();
+        let record = service::url(gateway(), &url).await?.unwrap_or_default();
         let status = record["status"].as_str().and_then(RecordStatus::from_name);
         if status.is_some_and(RecordStatus::is_finished) {
             let command = shell.line(&["url", "get", &url]);

@@ -12,17 +12,19 @@ use super::crawl;
 use crate::{
     config::Config,
     failure::{AlreadyReported, ExitKind, UsageError},
+    opening::Opening,
     output::Output,
-    private,
+    permissions,
+    role::Role,
     serving::Serving,
-    worker::{FetchOverrides, Roles, Worker, stop_on_signals},
+    worker::{Overrides, Process, Worker, stop_on_signals},
 };
 use anyhow::{Context, bail};
 use clap::Args;
 use crawlway_demo_web::{Plan, Server, Web};
 use crawlway_fetch::{AllowedRange, resolve::StaticNames};
 use crawlway_flow::Shutdown;
-use crawlway_flows::search::{CrawlRequest, Definition, Stages};
+use crawlway_flows::search::{CrawlRequest, Definition};
 use crawlway_gateway::{BindError, Listener, bind};
 use data::DataDirectory;
 use examples::Shell;
@@ -109,7 +111,7 @@ async fn crawl_and_serve(
 ) -> anyhow::Result<Ending> {
     let config = settings::settings(user, data.path())?;
     let listen = settings::listen(user, &config).map_err(UsageError)?;
-    private::data_directory(data.path())?;
+    permissions::data_directory(data.path())?;
     let web = Web::builder(Plan::demo()).log_file(data.path().join(ACCESS_LOG));
     let server = web.serve().await.context("cannot serve the small web")?;
     let (listening, taken) = listen_or_any_port(listen, &config).await?;
@@ -117,10 +119,15 @@ async fn crawl_and_serve(
         report::begin(server.web(), data, output)?;
         output.flush()?;
     }
-    let runs = Roles { search: Stages { crawl: true, index: true }, inventory: true, gateway: true };
-    let mut worker = Worker::start(&config, fetch_overrides(&server)?, runs, None, stop.clone()).await?;
+    let role = Role::everything();
+    let process = Process::new(&config, &role, overrides(&server)?, false, stop.clone()).await?;
+    let handles = process.handles.clone();
+    let mut serving = Serving::gateway(listening, &handles, &config, &role);
+    let started = process.start(&Opening { readiness: &handles.readiness, until: None }).await?;
+    let Some(mut worker) = started else { bail!("a stop was requested") };
+    handles.readiness.started(worker.failure_check());
     let ending = async {
-        let serving = Serving::start(listening, &worker, &config, fetch_overrides(&server)?.allow, stop)?;
+        serving.announce(&config)?;
         let demo =
             Demo { worker: &worker, serving: &serving, taken, server: &server, data, config: &config, stop };
         let shown = show(&demo, exit, output).await;
@@ -141,11 +148,12 @@ async fn crawl_and_serve(
 }
 
 /// Host names that resolve to loopback, and the port of the small web as the only private address that may be fetched.
-fn fetch_overrides(server: &Server) -> anyhow::Result<FetchOverrides> {
+fn overrides(server: &Server) -> anyhow::Result<Overrides> {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let names = server.web().hosts().map(|host| (host.to_owned(), vec![local])).collect();
     let allowed: AllowedRange = format!("{local}/32:{}", server.web().port()).parse()?;
-    Ok(FetchOverrides { allow: vec![allowed], robots: true, resolver: Some(Arc::new(StaticNames { names })) })
+    let resolver = Some(Arc::new(StaticNames { names }) as Arc<_>);
+    Ok(Overrides { allow: vec![allowed], resolver, ..Overrides::default() })
 }
 
 /// Listens on this address, or on a free port if its port is in use; then also returns the address that was in use.
@@ -194,13 +202,13 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
     if stop.is_requested() {
         return Ok(Ending::Stopped);
     }
-    let Some(crawl) = worker.records.frontier.crawl(&started.crawl.id).await? else {
+    let Some(crawl) = worker.stores.frontier()?.crawl(&started.crawl.id).await? else {
         bail!("crawl `{}` is not in the frontier", started.crawl.id);
     };
-    let Some(index) = &worker.index else { bail!("the demo has no search index") };
+    let index = worker.stores.index()?;
     let Some(log) = server.log() else { bail!("the small web has no access log") };
-    let (found, pages) = summary::summarise(worker, &**index, &crawl, web, &log.entries()).await?;
-    let hosts = politeness::measure(web, log, worker.request.rate_limit.min_delay, &pages);
+    let (found, pages) = summary::summarise(worker, &*index, &crawl, web, &log.entries()).await?;
+    let hosts = politeness::measure(web, log, worker.handles.request.rate_limit.min_delay, &pages);
     let shell = Shell::new(data.path());
     let Some(inventory) = inventory::run(serving, config, web, &shell, stop).await? else {
         return Ok(Ending::Stopped);
@@ -213,7 +221,7 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
         crawl: crawl::local_report(worker, &started, crawl, took),
         found,
         hosts,
-        searches: examples::searches(&**index, &shell).await?,
+        searches: examples::searches(&*index, &shell).await?,
         trail: examples::trail(worker, web, &shell).await?,
         inventory,
     };

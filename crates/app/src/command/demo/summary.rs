@@ -60,7 +60,7 @@ pub(super) async fn summarise(
     let all_hosts = all_hosts.join(" OR ");
     let all = search(index, &all_hosts, false).await?;
     let folded = search(index, &all_hosts, true).await?;
-    let dead = worker.records.frontier.dead(Some(&crawl.id), None, MAX_DEAD).await?.urls;
+    let dead = worker.stores.frontier()?.dead(Some(&crawl.id), None, MAX_DEAD).await?.urls;
     let outcome = |word: &str| crawl.counts.outcomes.get(word).copied().unwrap_or_default();
     let answered = |of: fn(u16) -> bool| visits.iter().filter(move |visit| of(visit.status));
     let redirects: BTreeSet<(&str, &str)> = answered(|status| (300..400).contains(&status) && status != 304)

@@ -47,7 +47,7 @@ pub(super) use canonical::{has_no_page, reinstate_settled};
 pub(super) use links::{follow_stored, new_url};
 
 use super::{
-    FLOW, Stores,
+    CrawlResources, FLOW,
     source::{CrawlJob, CrawlNote},
 };
 use claims::{Claims, Owner};
@@ -122,14 +122,14 @@ pub(super) struct CrawlStage {
 
 impl CrawlStage {
     pub(super) fn new(
-        fetcher: Arc<Fetcher>,
-        stores: &Stores,
+        resources: CrawlResources,
+        index: Option<Arc<dyn PageIndex>>,
         queue: QueueName,
         max_message_bytes: usize,
         options: CrawlOptions,
         fetch_concurrency: usize,
     ) -> Self {
-        let (frontier, seen) = (stores.frontier.clone(), stores.seen.clone());
+        let CrawlResources { frontier, seen, fetcher } = resources;
         let parse = ParseOptions {
             url: options.links.clone(),
             agent: Some(options.request.identity.robots_token().to_owned()),
@@ -143,7 +143,7 @@ impl CrawlStage {
             settings: SettingsCache::new(frontier.clone()),
             frontier,
             seen,
-            index: stores.index(),
+            index,
             queue,
             max_message_bytes,
             options,

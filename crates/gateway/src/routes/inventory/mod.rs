@@ -1,16 +1,13 @@
-//! Routes of the flow `inventory`. They depend on that flow alone, so that they are available while the process starts.
+//! Routes of the flow `inventory`.
 
 mod cache;
 mod urls;
 
-use crate::inventory::InventoryService;
-use axum::extract::FromRef;
+use crate::state::GatewayState;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S>
-where
-    InventoryService: FromRef<S>,
-{
+/// Routes of the flow `inventory`: `/api/urls`, and the cache of its records.
+pub fn inventory_routes() -> OpenApiRouter<GatewayState> {
     OpenApiRouter::new()
         .routes(routes!(urls::add_at_root))
         .routes(routes!(urls::add, urls::find))

@@ -4,9 +4,9 @@ use crate::{
     dto::{AcceptedUrl, UrlList, UrlRecord},
     extract::{JsonBody, PathParams, QueryParams},
     inventory::{CurrentRecord, InventoryService},
-    problem::{Problem, check_limit, excerpt},
+    problem::Problem,
     routes::{default_limit, uncancelled},
-    service::normal_url,
+    service::{check_limit, excerpt, normal_url},
 };
 use axum::{
     Json,

@@ -1,27 +1,29 @@
 //! `/api/crawls`: start, progress and control of crawls.
 
-use super::new_crawl::NewCrawl;
+use super::{new_crawl::NewCrawl, sitemaps};
 use crate::{
-    context::Shared,
     dto::{AcceptedCrawl, CrawlList, CrawlUrls, CrawlView, DeletedCrawl, SeedFailure},
     extract::{JsonBody, PathParams, QueryParams},
     index_backlog::BacklogSample,
     problem::Problem,
     routes::{default_limit, uncancelled},
-    service::crawls,
+    service::{Error, crawls},
+    state::GatewayState,
 };
 use axum::{
     Json,
     extract::State,
     response::{AppendHeaders, IntoResponse},
 };
-use crawlway_flows::search::{CrawlRequest, Definition, add_sitemaps, failed_seeds, start_crawl};
+use crawlway_fetch::Fetcher;
+use crawlway_flows::search::{CrawlRequest, failed_seeds, start_crawl};
 use crawlway_store::{
-    CrawlId,
+    Frontier, SeenUrls,
     frontier::{Crawl, CrawlState},
 };
 use http::{StatusCode, header};
 use serde::Deserialize;
+use std::sync::Arc;
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -61,23 +63,31 @@ pub(super) struct UrlsQuery {
     (status = BAD_REQUEST, description = "Invalid settings, such as a seed with a forbidden address; `field` has the place"),
 ))]
 pub(super) async fn start(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     JsonBody(crawl): JsonBody<NewCrawl>,
 ) -> Result<impl IntoResponse, Problem> {
-    crawl.check_addresses(&shared.context.inventory)?;
-    let crawl = crawl.into_request(shared.context.crawl_defaults)?;
-    let accepted =
-        uncancelled(begin_crawl(shared, crawl), "the start was interrupted; repeat the request").await?;
+    crawl.check_addresses(&state.context().inventory)?;
+    let crawl = crawl.into_request(state.context().crawl_defaults)?;
+    let (frontier, seen) = (state.frontier()?, state.seen()?);
+    let fetcher = if crawl.definition.sitemaps { Some(state.fetcher()?) } else { None };
+    let begin = begin_crawl(state, frontier, seen, fetcher, crawl);
+    let accepted = uncancelled(begin, "the start was interrupted; repeat the request").await?;
     let location = AppendHeaders([(header::LOCATION, accepted.location.clone())]);
     Ok((StatusCode::ACCEPTED, location, Json(accepted)))
 }
 
-async fn begin_crawl(shared: Shared, crawl: CrawlRequest) -> Result<AcceptedCrawl, Problem> {
-    let started = start_crawl(&*shared.context.frontier, &*shared.context.seen, &crawl).await?;
-    (shared.context.wake)();
+async fn begin_crawl(
+    state: GatewayState,
+    frontier: Arc<dyn Frontier>,
+    seen: Arc<dyn SeenUrls>,
+    fetcher: Option<Arc<Fetcher>>,
+    crawl: CrawlRequest,
+) -> Result<AcceptedCrawl, Error> {
+    let started = start_crawl(&*frontier, &*seen, &crawl).await?;
+    (state.context().wake)();
     let id = started.crawl.id.clone();
-    if crawl.definition.sitemaps {
-        spawn_sitemaps(&shared, id.clone(), crawl.definition);
+    if let Some(fetcher) = fetcher {
+        sitemaps::spawn(&state, &frontier, &fetcher, id.clone(), crawl.definition);
     }
     Ok(AcceptedCrawl {
         location: format!("/api/crawls/{id}"),
@@ -90,66 +100,20 @@ async fn begin_crawl(shared: Shared, crawl: CrawlRequest) -> Result<AcceptedCraw
     })
 }
 
-/// Reads the sitemaps that were not read before the last shutdown.
-pub(in crate::routes) async fn resume_sitemaps(shared: Shared) {
-    let mut after = None;
-    loop {
-        let crawls = shared.context.frontier.crawls(after.as_ref(), crawls::MAX_CRAWLS).await;
-        let Ok(crawls) = crawls else { return };
-        for crawl in &crawls {
-            let Ok(definition) = serde_json::from_str::<Definition>(&crawl.definition) else { continue };
-            if definition.state.sitemaps_unread && crawl.state != CrawlState::Cancelled {
-                spawn_sitemaps(&shared, crawl.id.clone(), definition);
-            }
-        }
-        after = crawls.last().map(|crawl| crawl.id.clone());
-        if crawls.len() < crawls::MAX_CRAWLS {
-            return;
-        }
-    }
-}
-
-fn spawn_sitemaps(shared: &Shared, id: CrawlId, definition: Definition) {
-    let mut reading = shared.reading_sitemaps.lock();
-    if reading.insert(id.clone()) {
-        tokio::spawn(read_sitemaps(shared.clone(), id, definition));
-    }
-}
-
-async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
-    let context = &shared.context;
-    let reading = add_sitemaps(&*context.frontier, &context.fetcher, &context.request, &id, &definition);
-    let read = tokio::select! {
-        read = reading => Some(read),
-        _ = context.stop.requested() => None,
-    };
-    match read {
-        Some(Ok((added, warnings))) => {
-            tracing::info!(crawl = %id, added, "sitemaps read");
-            for warning in warnings {
-                tracing::warn!(crawl = %id, warning, "sitemap");
-            }
-        }
-        Some(Err(error)) => tracing::warn!(crawl = %id, %error, "adding the pages of sitemaps failed"),
-        None => {}
-    }
-    (context.wake)();
-    shared.reading_sitemaps.lock().remove(&id);
-}
-
 /// List crawls, the newest first
 #[utoipa::path(get, path = "/api/crawls", operation_id = "listCrawls", tag = "crawls", params(ListQuery), responses(
     (status = OK, body = CrawlList),
 ))]
 pub(super) async fn list(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<CrawlList>, Problem> {
-    let (crawls, next) = crawls::list(&*shared.context.frontier, query.after.as_deref(), query.limit).await?;
+    let (frontier, queues) = (state.frontier()?, state.queues()?);
+    let (crawls, next) = crawls::list(&*frontier, query.after.as_deref(), query.limit).await?;
     let last_end = crawls.iter().filter_map(|crawl| crawl.ended_at).max();
-    let backlog = BacklogSample::take(&shared.context, &shared.backlog, last_end).await?;
+    let backlog = BacklogSample::take(&state, &*queues, last_end).await?;
     Ok(Json(CrawlList {
-        crawls: crawls.into_iter().map(|crawl| view(&shared, crawl, &backlog)).collect(),
+        crawls: crawls.into_iter().map(|crawl| view(&state, crawl, &backlog)).collect(),
         next,
     }))
 }
@@ -161,17 +125,18 @@ pub(super) async fn list(
     (status = NOT_FOUND, description = "Unknown crawl"),
 ))]
 pub(super) async fn one(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<CrawlView>, Problem> {
-    let crawl = crawls::crawl(&*shared.context.frontier, &id).await?;
-    let backlog = BacklogSample::take(&shared.context, &shared.backlog, crawl.ended_at).await?;
+    let (frontier, queues) = (state.frontier()?, state.queues()?);
+    let crawl = crawls::crawl(&*frontier, &id).await?;
+    let backlog = BacklogSample::take(&state, &*queues, crawl.ended_at).await?;
     let failed = match crawl.state.has_ended() {
-        true => failed_seeds(&*shared.context.frontier, &*shared.context.trails, &crawl).await?,
+        true => failed_seeds(&*frontier, &*state.trails()?, &crawl).await.map_err(Error::from)?,
         false => Vec::new(),
     };
     let failed_seeds = failed.into_iter().map(SeedFailure::from).collect();
-    Ok(Json(CrawlView { failed_seeds, ..view(&shared, crawl, &backlog) }))
+    Ok(Json(CrawlView { failed_seeds, ..view(&state, crawl, &backlog) }))
 }
 
 /// Pause a crawl; URLs in flight are finished
@@ -181,8 +146,11 @@ pub(super) async fn one(
     (status = NOT_FOUND, description = "Unknown crawl"),
     (status = CONFLICT, description = "The crawl has ended"),
 ))]
-pub(super) async fn pause(shared: State<Shared>, id: PathParams<String>) -> Result<Json<CrawlView>, Problem> {
-    set(shared, id, CrawlState::Paused).await
+pub(super) async fn pause(
+    state: State<GatewayState>,
+    id: PathParams<String>,
+) -> Result<Json<CrawlView>, Problem> {
+    set(state, id, CrawlState::Paused).await
 }
 
 /// Resume a paused or cancelled crawl
@@ -193,10 +161,10 @@ pub(super) async fn pause(shared: State<Shared>, id: PathParams<String>) -> Resu
     (status = CONFLICT, description = "The crawl has finished"),
 ))]
 pub(super) async fn resume(
-    shared: State<Shared>,
+    state: State<GatewayState>,
     id: PathParams<String>,
 ) -> Result<Json<CrawlView>, Problem> {
-    set(shared, id, CrawlState::Running).await
+    set(state, id, CrawlState::Running).await
 }
 
 /// Cancel a crawl; URLs in flight are finished
@@ -207,10 +175,10 @@ pub(super) async fn resume(
     (status = CONFLICT, description = "The crawl has finished"),
 ))]
 pub(super) async fn cancel(
-    shared: State<Shared>,
+    state: State<GatewayState>,
     id: PathParams<String>,
 ) -> Result<Json<CrawlView>, Problem> {
-    set(shared, id, CrawlState::Cancelled).await
+    set(state, id, CrawlState::Cancelled).await
 }
 
 /// Delete a crawl and its URLs
@@ -222,10 +190,11 @@ pub(super) async fn cancel(
     (status = NOT_FOUND, description = "Unknown crawl"),
 ))]
 pub(super) async fn delete(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<DeletedCrawl>, Problem> {
-    let delete = async move { crawls::delete(&*shared.context.frontier, &id).await };
+    let frontier = state.frontier()?;
+    let delete = async move { crawls::delete(&*frontier, &id).await };
     Ok(Json(uncancelled(delete, "the deletion was interrupted; repeat the request").await?))
 }
 
@@ -236,36 +205,38 @@ pub(super) async fn delete(
     (status = NOT_FOUND, description = "Unknown crawl"),
 ))]
 pub(super) async fn urls(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<UrlsQuery>,
 ) -> Result<Json<CrawlUrls>, Problem> {
     let UrlsQuery { outcome, after, limit } = query;
-    let listed =
-        crawls::urls(&*shared.context.frontier, &id, outcome.as_deref(), after.as_deref(), limit).await?;
+    let listed = crawls::urls(&*state.frontier()?, &id, outcome.as_deref(), after.as_deref(), limit).await?;
     Ok(Json(listed))
 }
 
 async fn set(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     PathParams(id): PathParams<String>,
-    state: CrawlState,
+    wanted: CrawlState,
 ) -> Result<Json<CrawlView>, Problem> {
-    let crawl = crawls::set_state(&*shared.context.frontier, &id, state).await?;
-    (shared.context.wake)();
-    let backlog = BacklogSample::take(&shared.context, &shared.backlog, crawl.ended_at).await?;
-    Ok(Json(view(&shared, crawl, &backlog)))
+    // The queues are for the response: without them the state would change, and the response be an error.
+    let (frontier, queues) = (state.frontier()?, state.queues()?);
+    let crawl = crawls::set_state(&*frontier, &id, wanted).await?;
+    (state.context().wake)();
+    let backlog = BacklogSample::take(&state, &*queues, crawl.ended_at).await?;
+    Ok(Json(view(&state, crawl, &backlog)))
 }
 
-fn view(shared: &Shared, crawl: Crawl, backlog: &BacklogSample) -> CrawlView {
-    let rate = shared.rates.rate(&crawl);
-    let to_be_indexed = shared.backlog.remaining(&crawl, backlog);
-    let reading = shared.reading_sitemaps.lock().contains(&crawl.id);
+fn view(state: &GatewayState, crawl: Crawl, backlog: &BacklogSample) -> CrawlView {
+    let search = state.search();
+    let rate = search.rates.rate(&crawl);
+    let to_be_indexed = search.backlog.remaining(&crawl, backlog);
+    let reading = search.reading_sitemaps.lock().contains(&crawl.id);
     let is_idle =
         crawl.state == CrawlState::Running && crawl.counts.in_flight == 0 && crawl.counts.waiting > 0;
     let waits_for = match crawl.state {
         CrawlState::Paused => Some(format!("paused; `crawlway crawl resume {}` resumes it", crawl.id)),
-        _ if is_idle => shared.context.fetcher.delayed_hosts_summary(),
+        _ if is_idle => state.context().fetcher.get().and_then(|fetcher| fetcher.delayed_hosts_summary()),
         _ => None,
     };
     CrawlView::new(crawl, rate, Some(to_be_indexed), waits_for, reading)

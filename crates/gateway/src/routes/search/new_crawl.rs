@@ -59,8 +59,8 @@ impl NewCrawl {
     /// Applies the SSRF guard to literal addresses of seeds, as `POST /api/urls` does.
     pub(super) fn check_addresses(&self, inventory: &InventoryService) -> Result<(), Problem> {
         for (index, seed) in self.seeds.iter().enumerate() {
-            if let Some(problem) = inventory.refused_address(seed) {
-                return Err(problem.field(format!("seeds[{index}]")));
+            if let Some(error) = inventory.refused_address(seed) {
+                return Err(error.field(format!("seeds[{index}]")).into());
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! `/api/search`: full-text search.
 
-use crate::{context::Shared, dto, extract::QueryParams, problem::Problem, service};
+use crate::{dto, extract::QueryParams, problem::Problem, service, state::GatewayState};
 use axum::{Json, extract::State};
 use crawlway_store::pages::SearchRequest;
 use serde::Deserialize;
@@ -40,10 +40,10 @@ fn yes() -> bool {
     (status = BAD_REQUEST, description = "Invalid query or parameter; `position` has the place in the query"),
 ))]
 pub(super) async fn search(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     QueryParams(query): QueryParams<SearchQuery>,
 ) -> Result<Json<dto::Results>, Problem> {
     let SearchQuery { q, limit, offset, fold } = query;
     let search = SearchRequest { query: q, offset, limit, collapse_duplicates: fold };
-    Ok(Json(service::search(&**shared.index()?, &search).await?))
+    Ok(Json(service::search(&*state.index()?, &search).await?))
 }

@@ -1,8 +1,12 @@
 //! `DELETE /api/pages`: removal of pages from the index.
 
 use crate::{
-    context::Shared, dto::RemovedPages, extract::QueryParams, problem::Problem, routes::uncancelled,
-    service::removal,
+    dto::RemovedPages,
+    extract::QueryParams,
+    problem::Problem,
+    routes::uncancelled,
+    service::{Error, removal},
+    state::GatewayState,
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;
@@ -26,15 +30,15 @@ pub(super) struct RemovalQuery {
     (status = BAD_REQUEST, description = "Neither or both of `url` and `host`, or an invalid value"),
 ))]
 pub(super) async fn remove(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     QueryParams(query): QueryParams<RemovalQuery>,
 ) -> Result<Json<RemovedPages>, Problem> {
-    let index = shared.index()?.clone();
+    let index = state.index()?;
     let removal = async move {
         match query {
             RemovalQuery { url: Some(url), host: None } => removal::remove_urls(&*index, &[url]).await,
             RemovalQuery { url: None, host: Some(host) } => removal::remove_host(&*index, &host).await,
-            _ => Err(Problem::invalid("expected either `url` or `host`").field("url")),
+            _ => Err(Error::invalid("expected either `url` or `host`").field("url")),
         }
     };
     Ok(Json(uncancelled(removal, "the removal was interrupted; repeat the request").await?))

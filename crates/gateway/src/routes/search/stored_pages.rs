@@ -1,11 +1,12 @@
 //! `/api/pages`: stored pages.
 
 use crate::{
-    context::Shared,
     dto::{PageList, StoredPage},
     extract::QueryParams,
-    problem::{Problem, excerpt},
+    problem::Problem,
     routes::default_limit,
+    service::excerpt,
+    state::GatewayState,
     stored_pages::{self, CrawlStores, PageQuery},
 };
 use axum::{
@@ -57,10 +58,10 @@ pub(super) enum OneOrMany {
     (status = NOT_FOUND, description = "Unknown page"),
 ))]
 pub(super) async fn find(
-    State(shared): State<Shared>,
+    State(state): State<GatewayState>,
     QueryParams(query): QueryParams<PagesQuery>,
 ) -> Result<Response, Problem> {
-    let index = shared.index()?;
+    let index = state.index()?;
     let PagesQuery { url, host, query, crawl, cursor, limit, text } = query;
     if let Some(url) = url {
         let others = [
@@ -73,7 +74,7 @@ pub(super) async fn find(
         if let Some((name, _)) = others.into_iter().find(|(_, given)| *given) {
             return Err(Problem::invalid("cannot be combined with `url`; leave one of them out").field(name));
         }
-        let page = stored_pages::page(&**index, &url).await?;
+        let page = stored_pages::page(&*index, &url).await?;
         let page = page.ok_or_else(|| {
             let detail =
                 format!("no stored page of `{}`; see `/api/trails?url=` for its trail", excerpt(&url));
@@ -83,6 +84,12 @@ pub(super) async fn find(
     }
     let limit = limit.unwrap_or_else(default_limit);
     let wanted = PageQuery { host, query, crawl, cursor, limit, with_text: text };
-    let records = CrawlStores { frontier: &*shared.context.frontier, trails: &*shared.context.trails };
-    Ok(Json(stored_pages::pages(&**index, Some(records), &wanted).await?).into_response())
+    // Only a list of a crawl needs its records.
+    let records = match wanted.crawl {
+        Some(_) => Some((state.frontier()?, state.trails()?)),
+        None => None,
+    };
+    let records =
+        records.as_ref().map(|(frontier, trails)| CrawlStores { frontier: &**frontier, trails: &**trails });
+    Ok(Json(stored_pages::pages(&*index, records, &wanted).await?).into_response())
 }

@@ -103,13 +103,6 @@ impl GroupState {
         at
     }
 
-    /// The state without the reading of the clock, to notice whether it has changed.
-    #[must_use]
-    pub fn is_same_as(&self, other: &Self) -> bool {
-        let same_clock = Self { clock: other.clock, ..self.clone() };
-        same_clock == *other
-    }
-
     pub(super) fn decide(&mut self, request: Request, context: &Context<'_>) -> Answer {
         self.catch_up(context.now, context.policy);
         match request {

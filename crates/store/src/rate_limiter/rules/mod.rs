@@ -131,6 +131,16 @@ pub enum Answer {
     Fenced,
 }
 
+impl Answer {
+    /// Place to be stored under the ticket.
+    pub const fn place(&self) -> Option<u64> {
+        match self {
+            Self::Wait { place, .. } => *place,
+            _ => None,
+        }
+    }
+}
+
 /// Decides about a request. A group without a state has had no request, as far as the backend knows.
 pub fn decide(state: Option<GroupState>, request: Request, context: &Context<'_>) -> (GroupState, Answer) {
     let mut state = state.unwrap_or_else(|| GroupState::new(context.now, context.jitter));

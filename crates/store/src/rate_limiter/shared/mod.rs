@@ -1,26 +1,31 @@
 //! Rate limiter on a shared store, which keeps the state of each group and swaps it if it is unchanged.
 //!
 //! ```text
-//! reserve, finish, … ─▶ queue by group ─▶ load ─▶ rules::decide for each call ─▶ swap ─▶ answers
-//!                                          ▲                                     │
-//!                                          └──── another process was faster ─────┘
+//! reserve, finish, … ─▶ queue by group ─▶ rules::decide on the known state ─▶ swap ─▶ answers
+//!                                          ▲                                   │
+//!                                          └── fresh state: another process ◀──┘
+//!                                              was faster
 //! ```
 //!
-//! The calls of one process for one group are combined: one load and one swap answer all that have come meanwhile. Many groups
-//! share a round trip. A swap fails if the state has changed or the load is older than [`MAX_AGE`]; the calls are then decided
-//! again. After [`MAX_TRIES`] a caller for a permit is told to ask again.
+//! The calls of one process for one group are combined: one swap answers all that have come meanwhile. Many groups share a
+//! round trip. A process decides on the last state that it knows. The swap fails if that is not the state in the store or if
+//! the decision is older than [`MAX_AGE`]; it returns the fresh state then, and the calls are decided again. A group that other
+//! processes change between the calls of this one is loaded first. After [`MAX_TRIES`] a caller for a permit is told to ask
+//! again.
 
+mod known;
 mod queue;
 mod store;
 
-pub use store::{GroupStore, Load, Loaded, Swap};
+pub use store::{Exchange, Exchanged, GroupStore, Loaded, Swap};
 
 use super::{
     Group, Jitter, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome,
     Reservation, Ticket, WaitReason,
-    rules::{Answer, Context, GroupState, LastRequests, Request, decide},
+    rules::{Answer, Context, LastRequests, Request, decide},
 };
 use crate::Timestamp;
+use known::{Known, KnownGroup};
 use parking_lot::Mutex;
 use queue::{Call, Queue};
 use std::{
@@ -31,7 +36,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum age of a loaded state when it is swapped. Permits are dated by the load.
+/// Maximum age of a decision when its state is swapped. Permits are dated by the decision.
 pub const MAX_AGE: Duration = Duration::from_millis(250);
 
 /// Maximum number of swaps for a permit.
@@ -59,6 +64,7 @@ struct Shared<S> {
     policy: RateLimitPolicy,
     jitter: Jitter,
     queue: Mutex<Queue>,
+    known: Mutex<Known>,
     swaps: AtomicU64,
     /// Number of groups in the state, and when they were counted.
     groups: Mutex<Option<(u64, Instant)>>,
@@ -79,6 +85,7 @@ impl<S: GroupStore> SharedRateLimiter<S> {
             policy,
             jitter: Jitter::random(),
             queue: Mutex::default(),
+            known: Mutex::default(),
             swaps: AtomicU64::new(0),
             groups: Mutex::default(),
         }));
@@ -122,14 +129,14 @@ impl<S: GroupStore> Shared<S> {
         Ok(count >= max)
     }
 
-    /// Decides the calls of a group on its loaded state. Returns the answers, and the swap that makes them valid.
+    /// Decides the calls of a group on what is known about it. Returns the answers, and the swap that makes them valid.
     async fn decide(
         &self,
-        group: &Group,
         calls: &[Call],
-        loaded: Loaded,
-    ) -> Result<(Vec<Answer>, Option<Swap>), RateLimiterError> {
-        let Loaded { now, since, version, state, mut places } = loaded;
+        tickets: &[Ticket],
+        known: &mut KnownGroup,
+        (now, since): (Timestamp, Timestamp),
+    ) -> Result<Decision, RateLimiterError> {
         let Self { policy, jitter, .. } = self;
         let context = Context {
             now,
@@ -139,68 +146,60 @@ impl<S: GroupStore> Shared<S> {
             lost_before: Some(since),
             min_id: 0,
         };
-        let mut state = match state.as_slice() {
-            [] => None,
-            // A corrupt state costs one minimum delay.
-            bytes => Some(GroupState::decode(bytes).unwrap_or_else(|| {
-                GroupState::new(now, jitter).after(LastRequests::until(now))
-            })),
-        };
-        // As it was loaded, so that a state that follows a clock that was set back is stored.
-        let mut before = state.clone();
+        let expected = known.version;
+        let before: Vec<Option<u64>> =
+            tickets.iter().map(|ticket| known.places.get(ticket).copied()).collect();
+        let mut state = known.state.take();
         if let Some(current) = &mut state {
             current.catch_up(now, policy);
         }
-        if state.take_if(|state| state.expires_at(policy) <= now).is_some() {
-            before = None;
-        }
-        if state.is_none() && calls.iter().any(Call::is_for_permit) && self.is_full().await? {
+        state.take_if(|state| state.expires_at(policy) <= now);
+        let is_new = state.is_none();
+        if is_new && calls.iter().any(Call::is_for_permit) && self.is_full().await? {
             let at = now + FULL_DELAY.max(policy.idle_ttl / 4) + jitter.up_to(FULL_DELAY);
             let full = Answer::Wait { place: None, at, reason: WaitReason::Overloaded };
             let answers = calls.iter().map(|call| if call.is_for_permit() { full } else { Answer::Fenced });
-            return Ok((answers.collect(), None));
+            return Ok(Decision { answers: answers.collect(), swap: None });
         }
         let mut answers = Vec::with_capacity(calls.len());
-        let mut moved: Vec<(Ticket, Option<u64>)> = Vec::new();
-        for (index, call) in calls.iter().enumerate() {
-            let place = places[index];
+        for call in calls {
+            let place = call.ticket.and_then(|ticket| known.places.get(&ticket).copied());
             let (next, answer) = decide(state.take(), call.request(place), &context);
             state = Some(next);
-            let new_place = match answer {
-                Answer::Wait { place, .. } => place,
-                Answer::Granted { .. } | Answer::Cancelled => None,
-                Answer::Finished | Answer::Extended(_) | Answer::Fenced => place,
-            };
-            if let Some(ticket) = call.ticket.filter(|_| new_place != place) {
-                // Another call of this ticket follows from the new place.
-                for (other, place) in calls.iter().zip(&mut places) {
-                    if other.ticket == Some(ticket) {
-                        *place = new_place;
-                    }
-                }
-                moved.retain(|(other, _)| *other != ticket);
-                moved.push((ticket, new_place));
+            if let Some(ticket) = call.ticket {
+                known.set_place(ticket, answer.place());
             }
             answers.push(answer);
         }
-        let Some(state) = state else { return Ok((answers, None)) };
-        let is_changed = match before {
-            Some(before) => !before.is_same_as(&state) || !moved.is_empty(),
-            // An unknown permit or place is no reason for a state.
-            None => answers.iter().any(|answer| !matches!(answer, Answer::Fenced | Answer::Cancelled)),
-        };
-        let swap = is_changed.then(|| Swap {
-            group: group.clone(),
-            expected: version,
-            loaded: now,
-            // 63 bits, which every store has as a number.
-            version: (jitter.next_u64() >> 1).max(1),
-            expires: state.expires_at(policy),
+        let is_used =
+            !is_new || answers.iter().any(|answer| !matches!(answer, Answer::Fenced | Answer::Cancelled));
+        let Some(state) = state else { return Ok(Decision { answers, swap: None }) };
+        // 63 bits, which every store has as a number.
+        known.version = (jitter.next_u64() >> 1).max(1);
+        let after = tickets.iter().map(|ticket| known.places.get(ticket).copied());
+        let swap = Swap {
+            expected,
+            since,
+            decided: now,
+            version: known.version,
             state: state.encode(),
-            places: moved,
-        });
-        Ok((answers, swap))
+            // An unknown permit or place is no reason for a state.
+            expires: if is_used { state.expires_at(policy) } else { now },
+            places: before.into_iter().zip(after).collect(),
+        };
+        if is_used {
+            known.state = Some(state);
+        } else {
+            *known = KnownGroup::default();
+        }
+        Ok(Decision { answers, swap: Some(swap) })
     }
+}
+
+/// Answers to the calls of a group, and the swap that makes them valid.
+struct Decision {
+    answers: Vec<Answer>,
+    swap: Option<Swap>,
 }
 
 #[async_trait::async_trait]

@@ -1,15 +1,20 @@
 //! Queue of the calls of one process: calls of one group are combined, and groups share round trips.
 
 use super::{
-    GroupStore, Load, Loaded, MAX_AGE, MAX_FINISH_TRIES, MAX_TRIES, RETRY_DELAY, Shared, Swap,
+    Decision, Exchange, Exchanged, GroupStore, MAX_AGE, MAX_FINISH_TRIES, MAX_TRIES, RETRY_DELAY, Shared,
+    known::KnownGroup,
 };
-use crate::rate_limiter::{
-    Group, RateLimiterError, Ticket, WaitReason,
-    rules::{Answer, Request},
+use crate::{
+    Timestamp,
+    rate_limiter::{
+        Group, RateLimiterError, Ticket, WaitReason,
+        rules::{Answer, Request},
+    },
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, atomic::Ordering},
+    time::Instant,
 };
 use tokio::sync::oneshot;
 
@@ -72,6 +77,48 @@ pub(super) struct Queue {
 struct Work {
     group: Group,
     calls: Vec<Call>,
+    /// Tickets of the calls, each once.
+    tickets: Vec<Ticket>,
+    known: KnownGroup,
+    /// Version that the calls were decided on last.
+    expected: u64,
+    /// Number of swaps so far.
+    swaps: u32,
+    /// Time of the store and beginning of its data, if the group was loaded for these calls.
+    loaded: Option<(Timestamp, Timestamp, Instant)>,
+}
+
+impl Work {
+    fn new(calls: Vec<Call>, known: KnownGroup, group: Group) -> Self {
+        let mut tickets: Vec<Ticket> = calls.iter().filter_map(|call| call.ticket).collect();
+        tickets.sort_unstable();
+        tickets.dedup();
+        Self { group, calls, tickets, expected: known.version, known, swaps: 0, loaded: None }
+    }
+
+    /// Decides the calls, unless the group has to be loaded first.
+    async fn decide<S: GroupStore>(&mut self, shared: &Shared<S>) -> Result<Decision, RateLimiterError> {
+        let clock = match (self.loaded, shared.store.manual_now()) {
+            (Some((now, since, at)), _) if at.elapsed() < MAX_AGE / 4 => Some((now, since)),
+            (None, _) if self.known.is_contended => None,
+            (_, manual) => {
+                let clock = shared.known.lock().clock();
+                clock.map(|(now, since)| (manual.unwrap_or(now), since))
+            }
+        };
+        let Some(clock) = clock else { return Ok(Decision { answers: vec![], swap: None }) };
+        self.expected = self.known.version;
+        shared.decide(&self.calls, &self.tickets, &mut self.known, clock).await
+    }
+
+    /// Tells callers for a permit to ask again.
+    fn give_up<S>(&mut self, shared: &Shared<S>) {
+        let Some((now, ..)) = self.loaded else { return };
+        for call in self.calls.extract_if(.., |call| call.is_for_permit()) {
+            let at = now + MAX_AGE + shared.jitter.up_to(MAX_AGE);
+            call.answer(Ok(Answer::Wait { place: None, at, reason: WaitReason::Overloaded }));
+        }
+    }
 }
 
 /// Adds a call. It runs on a task of its own, since a caller that goes away must not take the others' calls with it.
@@ -105,14 +152,17 @@ async fn run<S: GroupStore>(shared: Arc<Shared<S>>) {
                 queue.batches -= 1;
                 return;
             }
+            let mut known = shared.known.lock();
             let work = |group: Group| {
                 let waiting = queue.calls.entry(group.clone()).or_default();
                 let size = waiting.len().min(MAX_CALLS);
-                Work { group, calls: waiting.drain(..size).collect() }
+                Work::new(waiting.drain(..size).collect(), known.take(&group), group)
             };
             groups.into_iter().map(work).collect()
         };
-        for work in attempt(&shared, batch).await {
+        // What was loaded is swapped at once.
+        let loaded = attempt(&shared, batch).await;
+        for work in attempt(&shared, loaded).await {
             tokio::spawn(retry(shared.clone(), work));
         }
     }
@@ -122,10 +172,11 @@ async fn run<S: GroupStore>(shared: Arc<Shared<S>>) {
 async fn retry<S: GroupStore>(shared: Arc<Shared<S>>, mut work: Work) {
     for tries in 1..MAX_FINISH_TRIES {
         tokio::time::sleep(shared.jitter.up_to(RETRY_DELAY * tries)).await;
-        if tries == MAX_TRIES {
-            let (permits, others) = work.calls.into_iter().partition(Call::is_for_permit);
-            work.calls = others;
-            give_up(&shared, &work.group, permits).await;
+        if work.swaps >= MAX_TRIES {
+            work.give_up(&shared);
+        }
+        if work.calls.is_empty() {
+            return finish(&shared, work, &Ok(vec![]));
         }
         match attempt(&shared, vec![work]).await.pop() {
             Some(again) => work = again,
@@ -136,67 +187,56 @@ async fn retry<S: GroupStore>(shared: Arc<Shared<S>>, mut work: Work) {
     finish(&shared, work, &Err(RateLimiterError::Unavailable { detail }));
 }
 
-/// Tells callers for a permit to ask again.
-async fn give_up<S: GroupStore>(shared: &Arc<Shared<S>>, group: &Group, calls: Vec<Call>) {
-    if calls.is_empty() {
-        return;
-    }
-    let load = Load { group: group.clone(), tickets: vec![] };
-    let loaded = shared.store.load(&[load]).await.map(|mut loaded| loaded.pop());
-    for call in calls {
-        call.answer(match &loaded {
-            Ok(Some(Loaded { now, .. })) => {
-                let at = *now + MAX_AGE + shared.jitter.up_to(MAX_AGE);
-                Ok(Answer::Wait { place: None, at, reason: WaitReason::Overloaded })
-            }
-            Ok(None) => Err(unanswered()),
-            Err(error) => Err(error.clone()),
-        });
-    }
-}
-
-/// One load and one swap for each group. Returns those whose state was changed meanwhile.
+/// One swap or load for each group. Returns those that have been loaded now.
 async fn attempt<S: GroupStore>(shared: &Arc<Shared<S>>, batch: Vec<Work>) -> Vec<Work> {
-    let tickets = |work: &Work| work.calls.iter().filter_map(|call| call.ticket).collect();
-    let loads: Vec<Load> =
-        batch.iter().map(|work| Load { group: work.group.clone(), tickets: tickets(work) }).collect();
-    let loaded = match shared.store.load(&loads).await {
-        Ok(loaded) if loaded.len() == batch.len() => loaded,
+    let mut sent: Vec<(Work, Vec<Answer>)> = Vec::with_capacity(batch.len());
+    let mut exchanges: Vec<Exchange> = Vec::with_capacity(batch.len());
+    for mut work in batch {
+        match work.decide(shared).await {
+            Ok(Decision { answers, swap: None }) if work.loaded.is_some() => {
+                finish(shared, work, &Ok(answers))
+            }
+            Ok(Decision { answers, swap }) => {
+                let (group, tickets) = (work.group.clone(), work.tickets.clone());
+                work.swaps += u32::from(swap.is_some());
+                exchanges.push(Exchange { group, tickets, swap });
+                sent.push((work, answers));
+            }
+            Err(error) => finish(shared, work, &Err(error)),
+        }
+    }
+    if sent.is_empty() {
+        return vec![];
+    }
+    let swaps = exchanges.iter().filter(|exchange| exchange.swap.is_some()).count();
+    shared.swaps.fetch_add(swaps as u64, Ordering::Relaxed);
+    let mut results = match shared.store.exchange(&exchanges).await {
+        Ok(results) if results.len() == sent.len() => results.into_iter(),
         failed => {
             let error = failed.err().unwrap_or_else(unanswered);
-            for work in batch {
+            for (work, _) in sent {
                 finish(shared, work, &Err(error.clone()));
             }
             return vec![];
         }
     };
-    let mut decided: Vec<(Work, Vec<Answer>)> = Vec::new();
-    let mut swaps: Vec<Swap> = Vec::new();
-    for (work, mut loaded) in batch.into_iter().zip(loaded) {
-        let mut places = std::mem::take(&mut loaded.places).into_iter();
-        loaded.places =
-            work.calls.iter().map(|call| call.ticket.and_then(|_| places.next().flatten())).collect();
-        match shared.decide(&work.group, &work.calls, loaded).await {
-            Ok((answers, None)) => finish(shared, work, &Ok(answers)),
-            Ok((answers, Some(swap))) => {
-                swaps.push(swap);
-                decided.push((work, answers));
-            }
-            Err(error) => finish(shared, work, &Err(error)),
-        }
-    }
-    if swaps.is_empty() {
-        return vec![];
-    }
-    shared.swaps.fetch_add(swaps.len() as u64, Ordering::Relaxed);
-    let swapped = shared.store.swap(&swaps).await;
     let mut again = Vec::new();
-    for (index, (work, answers)) in decided.into_iter().enumerate() {
-        match swapped.as_ref().map(|swapped| swapped.get(index)) {
-            Ok(Some(true)) => finish(shared, work, &Ok(answers)),
-            Ok(Some(false)) => again.push(work),
-            Ok(None) => finish(shared, work, &Err(unanswered())),
-            Err(error) => finish(shared, work, &Err(error.clone())),
+    for ((mut work, answers), result) in sent.into_iter().zip(&mut results) {
+        match result {
+            Exchanged::Swapped { now } => {
+                let mut known = shared.known.lock();
+                known.swapped(now);
+                known.put(work.group.clone(), std::mem::take(&mut work.known));
+                drop(known);
+                finish(shared, work, &Ok(answers));
+            }
+            Exchanged::Loaded(loaded) => {
+                shared.known.lock().loaded(&loaded);
+                work.loaded = Some((loaded.now, loaded.since, Instant::now()));
+                work.known.version = work.expected;
+                work.known.update(loaded, &work.tickets, &shared.jitter);
+                again.push(work);
+            }
         }
     }
     again

@@ -1,4 +1,4 @@
-//! Contract of the store of a shared rate limiter: loading and swapping the states of groups.
+//! Contract of the store of a shared rate limiter: it keeps the states of groups and swaps them if they are unchanged.
 
 use crate::{
     Timestamp,
@@ -6,13 +6,46 @@ use crate::{
 };
 use std::fmt::Debug;
 
-/// Load of one group.
+/// Swap of the state of one group, or its load.
 #[derive(Debug, Clone)]
-pub struct Load {
+pub struct Exchange {
     /// The group.
     pub group: Group,
-    /// Tickets whose places are loaded.
+    /// Tickets whose places are compared, loaded and set.
     pub tickets: Vec<Ticket>,
+    /// The swap; `None` for a load.
+    pub swap: Option<Swap>,
+}
+
+/// Swap of the state of one group, which fails if anything differs from what it was decided on.
+#[derive(Debug, Clone)]
+pub struct Swap {
+    /// Expected version; 0 without a state.
+    pub expected: u64,
+    /// Expected [`Loaded::since`].
+    pub since: Timestamp,
+    /// Time of the decision: not after the time of the store, and [`MAX_AGE`](super::MAX_AGE) before it at most.
+    pub decided: Timestamp,
+    /// New version, unlike any before.
+    pub version: u64,
+    /// New state.
+    pub state: Vec<u8>,
+    /// When the state and the places expire. A state that has expired is removed.
+    pub expires: Timestamp,
+    /// Expected and new place of each ticket.
+    pub places: Vec<(Option<u64>, Option<u64>)>,
+}
+
+/// Result of an [`Exchange`].
+#[derive(Debug, Clone)]
+pub enum Exchanged {
+    /// The new state is stored.
+    Swapped {
+        /// Time of the store.
+        now: Timestamp,
+    },
+    /// Nothing was changed, because of another process or because it was a load.
+    Loaded(Loaded),
 }
 
 /// State of one group in the store.
@@ -30,34 +63,15 @@ pub struct Loaded {
     pub places: Vec<Option<u64>>,
 }
 
-/// Swap of the state of one group.
-#[derive(Debug, Clone)]
-pub struct Swap {
-    /// The group.
-    pub group: Group,
-    /// Version of the loaded state, which must be the same still.
-    pub expected: u64,
-    /// Time of the load, [`MAX_AGE`](super::MAX_AGE) ago at most.
-    pub loaded: Timestamp,
-    /// New version, unlike any before.
-    pub version: u64,
-    /// New state.
-    pub state: Vec<u8>,
-    /// When the state and the places expire. A state that has expired is removed.
-    pub expires: Timestamp,
-    /// Places that have changed.
-    pub places: Vec<(Ticket, Option<u64>)>,
-}
-
 /// Store of the states of groups, with a clock.
 #[async_trait::async_trait]
 pub trait GroupStore: Debug + Send + Sync + 'static {
-    /// Loads the states of groups.
-    async fn load(&self, loads: &[Load]) -> Result<Vec<Loaded>, RateLimiterError>;
-
-    /// Swaps the states of groups, each on its own. Returns whether each was swapped.
-    async fn swap(&self, swaps: &[Swap]) -> Result<Vec<bool>, RateLimiterError>;
+    /// Swaps or loads the states of groups in one round trip, each on its own.
+    async fn exchange(&self, exchanges: &[Exchange]) -> Result<Vec<Exchanged>, RateLimiterError>;
 
     /// Removes expired states and returns the number of the others.
     async fn count(&self) -> Result<u64, RateLimiterError>;
+
+    /// Time of a manual clock, which stands still between calls; `None` with a clock that runs.
+    fn manual_now(&self) -> Option<Timestamp>;
 }

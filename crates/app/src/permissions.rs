@@ -17,8 +17,8 @@ const OTHERS: u32 = 0o077;
 /// Entries of a data directory. Other files in the same directory are left alone.
 const DATA_ENTRIES: [&str; 7] =
     ["queue", "gate", "index", "lock", "gateway.json", "restarts.json", "web-access.jsonl"];
-/// Prefix of the files of the embedded database.
-const RECORDS_PREFIX: &str = "records.db";
+/// Prefixes of further entries: files of the embedded database, directories of named brokers.
+const DATA_PREFIXES: [&str; 2] = ["records.db", "queue-"];
 
 /// Umask of the user.
 static USER_UMASK: OnceLock<Mode> = OnceLock::new();
@@ -68,9 +68,9 @@ fn tighten(data: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(data)? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_data = name
-            .to_str()
-            .is_some_and(|name| DATA_ENTRIES.contains(&name) || name.starts_with(RECORDS_PREFIX));
+        let is_data = name.to_str().is_some_and(|name| {
+            DATA_ENTRIES.contains(&name) || DATA_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        });
         if is_data {
             entries.push(entry.path());
         }
@@ -155,14 +155,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("data");
         fs::create_dir_all(data.join("queue/more")).unwrap();
+        fs::create_dir(data.join("queue-events")).unwrap();
         for file in ["records.db-wal", "queue/more/segment", "notes.txt"] {
             fs::write(data.join(file), "").unwrap();
         }
-        for path in ["", "queue", "queue/more", "queue/more/segment", "records.db-wal", "notes.txt"] {
+        let own = ["queue", "queue/more", "queue/more/segment", "queue-events", "records.db-wal"];
+        for path in own.into_iter().chain(["", "notes.txt"]) {
             fs::set_permissions(data.join(path), fs::Permissions::from_mode(0o755)).unwrap();
         }
         assert!(tighten(&data).unwrap());
-        for path in ["queue", "queue/more", "queue/more/segment", "records.db-wal"] {
+        for path in own {
             assert_eq!(mode_of(&data.join(path)), 0o700, "{path}");
         }
         assert_eq!((mode_of(&data), mode_of(&data.join("notes.txt"))), (0o755, 0o755));

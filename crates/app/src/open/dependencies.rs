@@ -1,8 +1,9 @@
-//! Which parts a process needs, what each is kept in, and how it is asked whether it is in order.
+//! Dependencies of a process: name, backend and health probe of each.
 
 use crate::{
     config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, SeenKind},
-    worker::Roles,
+    flows::{Store, StoreSet},
+    role::Role,
 };
 use crawlway_gateway::{DependencySpec, Probe};
 use crawlway_store::{PageIndex, RateLimiter, SeenUrls, StoreError, UrlRecords, seen::Claim};
@@ -20,58 +21,65 @@ const MONGODB: &str = "mongodb";
 /// How much is written to see whether that works, in bytes.
 const SAMPLE: usize = 4 << 10;
 
-/// The parts that a process with these stages needs.
-pub(crate) fn needs(config: &Config, runs: Roles) -> Vec<DependencySpec> {
-    let records = match config.records.kind {
+/// Dependencies of a process that needs these stores.
+pub(crate) fn dependencies(config: &Config, role: &Role, needs: &StoreSet) -> Vec<DependencySpec> {
+    // One dependency for all brokers in use, with the backend of the first: the router reports the first error.
+    let brokers = config.brokers_in_use(&role.modules());
+    let broker =
+        brokers.first().map(|broker| DependencySpec { name: "broker", backend: broker.settings.backend() });
+    let with_records = needs.iter().any(|store| is_with_records(config, *store));
+    let records = with_records.then(|| DependencySpec { name: "records", backend: records_backend(config) });
+    let others = needs.iter().filter_map(|store| {
+        let name = dependency_name(*store)?;
+        Some(DependencySpec { name, backend: backend(config, *store) })
+    });
+    broker.into_iter().chain(records).chain(others).collect()
+}
+
+/// Names of the dependencies that are open with the records.
+pub(crate) fn dependency_names(with_records: &StoreSet) -> Vec<&'static str> {
+    ["records"].into_iter().chain(with_records.iter().filter_map(|store| dependency_name(*store))).collect()
+}
+
+/// Name of a store among the dependencies; none for those that are the records themselves.
+fn dependency_name(store: Store) -> Option<&'static str> {
+    match store {
+        Store::Frontier | Store::Trails => None,
+        Store::Seen => Some("seen"),
+        Store::RateLimiter => Some("rate_limiter"),
+        Store::Inventory => Some("inventory"),
+        Store::Index => Some("index"),
+    }
+}
+
+/// Whether a store is in the database of the records.
+pub(crate) fn is_with_records(config: &Config, store: Store) -> bool {
+    match store {
+        Store::Frontier | Store::Trails => true,
+        Store::Seen => config.seen.kind == SeenKind::Records,
+        Store::RateLimiter => config.rate_limit.kind == RateLimitKind::Postgresql,
+        Store::Inventory => config.inventory.store == InventoryKind::Records,
+        Store::Index => config.search.index == IndexKind::Postgresql,
+    }
+}
+
+fn records_backend(config: &Config) -> &'static str {
+    match config.records.kind {
         RecordKind::Embedded => EMBEDDED,
         RecordKind::Postgresql => POSTGRESQL,
-    };
-    let seen = match config.seen.kind {
-        SeenKind::Records => records,
-        SeenKind::Redis => REDIS,
-    };
-    let rate_limiter = match config.rate_limit.kind {
-        RateLimitKind::Embedded => EMBEDDED,
-        RateLimitKind::Redis => REDIS,
-        RateLimitKind::Postgresql => POSTGRESQL,
-    };
-    let inventory = match config.inventory.store {
-        InventoryKind::Records => records,
-        InventoryKind::Mongodb => MONGODB,
-    };
-    let index = match config.search.index {
-        IndexKind::Embedded => EMBEDDED,
-        IndexKind::Postgresql => POSTGRESQL,
-    };
-    let all = [
-        ("broker", config.broker.backend(), true),
-        ("records", records, true),
-        ("seen", seen, runs.uses_seen_urls()),
-        ("rate_limiter", rate_limiter, runs.uses_rate_limiter()),
-        ("inventory", inventory, runs.uses_inventory()),
-        ("index", index, runs.uses_index()),
-    ];
-    let needed = all.into_iter().filter(|(.., needed)| *needed);
-    needed.map(|(name, backend, _)| DependencySpec { name, backend }).collect()
+    }
 }
 
-/// The parts that a gateway for the flow `inventory` alone needs.
-pub(crate) fn needs_of_inventory_alone(config: &Config) -> Vec<DependencySpec> {
-    let runs = Roles { gateway: true, ..Roles::none() };
-    let mut needs = needs(config, runs);
-    needs.retain(|need| ["broker", "inventory"].contains(&need.name));
-    needs
-}
-
-/// The parts that are kept with the records, and are there with them.
-pub(crate) fn kept_with_records(config: &Config) -> impl Iterator<Item = &'static str> {
-    let all = [
-        ("seen", config.seen.kind == SeenKind::Records),
-        ("rate_limiter", config.rate_limit.kind == RateLimitKind::Postgresql),
-        ("inventory", config.inventory.store == InventoryKind::Records),
-        ("index", config.search.index == IndexKind::Postgresql),
-    ];
-    all.into_iter().filter(|(_, there)| *there).map(|(name, _)| name)
+fn backend(config: &Config, store: Store) -> &'static str {
+    if is_with_records(config, store) {
+        return records_backend(config);
+    }
+    match store {
+        Store::Seen => REDIS,
+        Store::RateLimiter if config.rate_limit.kind == RateLimitKind::Redis => REDIS,
+        Store::Inventory => MONGODB,
+        _ => EMBEDDED,
+    }
 }
 
 /// Asks seen URLs that are on a server of their own. Nothing is changed: there is no claim on what is no URL.

@@ -19,7 +19,7 @@ pub(crate) use stored::StoredPages;
 pub(crate) use trails::trails;
 pub(crate) use urls::{UrlSubmitter, get as url, list as urls};
 
-use crate::{config::Config, failure::UsageError, presence};
+use crate::{config::Config, failure::UsageError, gateway_file};
 
 /// Target of a command.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl<'a> Target<'a> {
             config.gateway.check_token_is_for_url().map_err(UsageError)?;
             return Ok(Self::Remote(Client::new(url.map_err(UsageError)?, &config.gateway)?));
         }
-        match presence::running(&config.data_dir) {
+        match gateway_file::running(&config.data_dir) {
             Some(running) => {
                 let client = Client::new(running.url()?, &config.gateway)?;
                 Ok(Self::Remote(client.with_token_for_this_machine_only()))

@@ -16,7 +16,7 @@ pub(crate) async fn trails(target: Target<'_>, id_or_url: &str) -> anyhow::Resul
         }
         Target::Local(config) => {
             let records = open::existing_records(config).await?;
-            let (trails, frontier) = (&*records.trails, &*records.frontier);
+            let (trails, frontier) = (&*records.trails, Some(&*records.frontier));
             let found = if is_url {
                 service::trails_of_url(trails, frontier, id_or_url).await
             } else {

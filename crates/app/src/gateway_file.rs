@@ -2,7 +2,7 @@
 //!
 //! The gateway keeps the file locked, so that a file left behind by a kill does not count.
 
-use crate::private;
+use crate::permissions;
 use anyhow::{Context, bail};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub(crate) fn announce(data: &Path, address: SocketAddr) -> anyhow::Result<Prese
     let path = data.join(FILE);
     let cannot = || format!("cannot write `{}`", path.display());
     // With all stores on servers the directory may not exist yet.
-    private::data_directory(data)?;
+    permissions::data_directory(data)?;
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = open.with_context(cannot)?;
     lock(&file).with_context(cannot)?;

@@ -1,7 +1,7 @@
 //! Queues and dead letters, remote or local.
 
 use super::{Client, Target};
-use crate::{open, worker::worker_name};
+use crate::{flows, open, process::worker_name};
 use crawlway_broker::{DeadLetterCause, DeadLetterFilter, DeadLetterId, QueueName, Timestamp};
 use crawlway_clock::Clock;
 use crawlway_gateway::{
@@ -172,8 +172,10 @@ impl Queues {
                 // Without records there are no trails to continue.
                 let trails = queues.records.as_ref().map(|records| &*records.trails);
                 let (broker, by) = (&*queues.queues, worker_name());
+                let of_stages = flows::stage_queues(flows::all().iter().copied());
+                let queue = queue.as_str();
                 return Ok(
-                    service::replay(broker, trails, &Clock::System, &by, queue.as_str(), filter).await?
+                    service::replay(broker, trails, &of_stages, &Clock::System, &by, queue, filter).await?
                 );
             }
         };

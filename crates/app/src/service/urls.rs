@@ -4,11 +4,13 @@ use super::{Client, Target};
 use crate::{
     command::{UrlArg, refuse_invalid_lines},
     failure::UsageError,
+    flows::{self, InventoryFlow},
     open,
 };
 use crawlway_broker::{QueueBackend, QueueName, Timestamp};
 use crawlway_content::{UrlOptions, url::normalise};
 use crawlway_fetch::SsrfGuard;
+use crawlway_flows::inventory::url_inventory;
 use crawlway_gateway::{dto::AcceptedUrl, service};
 use crawlway_store::inventory::{RecordId, RecordQuery};
 use serde::{Deserialize, Serialize};
@@ -45,19 +47,20 @@ impl UrlSubmitter {
             Target::Remote(client) => return Ok(Self::Remote(client)),
             Target::Local(config) => config,
         };
+        flows::require(config, "inventory").map_err(UsageError)?;
         let guard = config.fetch.guard(&[])?;
         let invalid = |arg: &UrlArg| {
             let error = crawlway_flows::inventory::check(&arg.url, &guard).err()?;
             Some(arg.problem(&error.to_string()))
         };
         refuse_invalid_lines(&urls.filter_map(invalid).collect::<Vec<_>>())?;
-        let broker = open::broker(config).await?;
-        let queue = open::url_queue(config, &*broker);
-        if let Err(error) = broker.declare(std::slice::from_ref(&queue)).await {
+        let broker = open::broker(config, &[&InventoryFlow]).await?;
+        let queues = open::queues_of(config, &*broker, &[&InventoryFlow]);
+        if let Err(error) = broker.declare(&queues).await {
             broker.close().await?;
             return Err(error.into());
         }
-        Ok(Self::Local { broker, queue: queue.name, guard })
+        Ok(Self::Local { broker, queue: url_inventory(), guard })
     }
 
     /// Submits a URL.
