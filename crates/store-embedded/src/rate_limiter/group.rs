@@ -15,6 +15,7 @@ pub(super) struct GroupEntry {
     /// `None` only while a decision is made.
     state: Option<GroupState>,
     /// Places by ticket, some of which may have been passed over.
+    #[expect(clippy::box_collection, reason = "most groups have none, and a map has six words")]
     places: Option<Box<HashMap<Ticket, u64>>>,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use crawlway_store::{
     RateLimitPolicy, RateLimiterError, Ticket, Timestamp,
-    rate_limiter::shared::{Exchange, Exchanged, GroupStore, Loaded, MAX_AGE, SharedRateLimiter},
+    rate_limiter::shared::{Exchange, Exchanged, GroupStore, Loaded, SharedRateLimiter},
 };
 use redis::Value;
 
@@ -59,7 +59,7 @@ impl RedisGroups {
         });
         call.push(swap.since.as_millis());
         call.push(swap.decided.as_millis());
-        call.push(millis(MAX_AGE));
+        call.push(millis(swap.max_age));
         call.push(swap.expires.as_millis());
         call.push(self.store.0.clock.ttl_margin());
         call.arguments.push([swap.version.to_be_bytes().as_slice(), &swap.state].concat());
@@ -89,8 +89,8 @@ impl GroupStore for RedisGroups {
         answers.iter().map(|answer| exchanged(answer).ok_or_else(|| unreadable(answer))).collect()
     }
 
-    fn manual_now(&self) -> Option<Timestamp> {
-        self.store.0.clock.manual_now()
+    fn test_now(&self) -> Option<Timestamp> {
+        self.store.0.clock.test_now()
     }
 
     async fn count(&self) -> Result<u64, RateLimiterError> {

@@ -15,7 +15,7 @@ use crate::{
 };
 use crawlway_store::{
     RateLimitPolicy, RateLimiterError, StoreError, Ticket, Timestamp,
-    rate_limiter::shared::{Exchange, Exchanged, GroupStore, Loaded, MAX_AGE, SharedRateLimiter},
+    rate_limiter::shared::{Exchange, Exchanged, GroupStore, Loaded, SharedRateLimiter},
 };
 use std::collections::HashMap;
 
@@ -32,8 +32,8 @@ macro_rules! clock {
 const EXCHANGE: &str = concat!(
     "WITH given AS MATERIALIZED (
        SELECT value ->> 0 AS name, (value ->> 1)::bigint AS expected, (value ->> 2)::bigint AS since,
-              (value ->> 3)::bigint AS decided, (value ->> 4)::bigint AS version, decode(value ->> 5, 'hex') AS state,
-              (value ->> 6)::bigint AS expires
+              (value ->> 3)::bigint AS decided, (value ->> 4)::bigint AS max_age, (value ->> 5)::bigint AS version,
+              decode(value ->> 6, 'hex') AS state, (value ->> 7)::bigint AS expires
        FROM jsonb_array_elements($2::text::jsonb)
      ), asked AS MATERIALIZED (
        SELECT a.*, p.place AS current FROM (
@@ -48,7 +48,7 @@ const EXCHANGE: &str = concat!(
        SELECT n.* FROM given n LEFT JOIN held h ON h.name = n.name
        WHERE coalesce(h.version, 0) = n.expected AND n.since = (SELECT born FROM rate_limiter_epoch) AND ",
     clock!(),
-    " - n.decided BETWEEN 0 AND $4
+    " - n.decided BETWEEN 0 AND n.max_age
          AND NOT EXISTS (SELECT 1 FROM asked a WHERE a.name = n.name AND a.current IS DISTINCT FROM a.expected)
      ), removed AS (
        DELETE FROM rate_limiter_groups g USING fit f WHERE g.name = f.name AND f.expires <= f.decided
@@ -157,13 +157,12 @@ impl SqlGroups {
 #[async_trait::async_trait]
 impl GroupStore for SqlGroups {
     async fn exchange(&self, exchanges: &[Exchange]) -> Result<Vec<Exchanged>, RateLimiterError> {
-        let max_age = i64::try_from(MAX_AGE.as_millis()).unwrap_or(i64::MAX);
         let args = || {
             let (mut groups, mut places) = (Rows::new(), Rows::new());
             for exchange in exchanges {
                 write_rows(exchange, &mut groups, &mut places);
             }
-            vec![Arg::Rows(groups), Arg::Rows(places), Arg::Int(max_age)]
+            vec![Arg::Rows(groups), Arg::Rows(places)]
         };
         let rows = self.ask(EXCHANGE, args).await?;
         let (mut groups, mut places) = (HashMap::new(), HashMap::new());
@@ -190,11 +189,12 @@ impl GroupStore for SqlGroups {
         exchanges.iter().map(&mut exchanged).collect::<Option<_>>().ok_or_else(unclear)
     }
 
-    fn manual_now(&self) -> Option<Timestamp> {
+    fn test_now(&self) -> Option<Timestamp> {
         self.store.0.time.manual_now().map(timestamp)
     }
 
     async fn count(&self) -> Result<u64, RateLimiterError> {
+        self.begin().await?;
         for statement in SET_BACK.into_iter().chain(REMOVE) {
             self.ask(statement, Vec::new).await?;
         }
@@ -235,6 +235,7 @@ fn write_rows(Exchange { group, tickets, swap }: &Exchange, groups: &mut Rows, p
         row.int(swap.expected.cast_signed())
             .int(millis(swap.since))
             .int(millis(swap.decided))
+            .int(i64::try_from(swap.max_age.as_millis()).unwrap_or(i64::MAX))
             .int(swap.version.cast_signed())
             .text(&state)
             .int(millis(swap.expires));

@@ -9,7 +9,7 @@
 //!
 //! The calls of one process for one group are combined: one swap answers all that have come meanwhile. Many groups share a
 //! round trip. A process decides on the last state that it knows. The swap fails if that is not the state in the store or if
-//! the decision is older than [`MAX_AGE`]; it returns the fresh state then, and the calls are decided again. A group that other
+//! the decision is too old; it returns the fresh state then, and the calls are decided again. A group that other
 //! processes change between the calls of this one is loaded first. After [`MAX_TRIES`] a caller for a permit is told to ask
 //! again.
 
@@ -36,8 +36,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum age of a decision when its state is swapped. Permits are dated by the decision.
+/// Maximum age of a loaded state when it is swapped. Permits are dated by the load.
 pub const MAX_AGE: Duration = Duration::from_millis(250);
+
+/// The same for a decision on the known state. Its time is an estimate, somewhat earlier than the store's, so that a request may
+/// count as ended that much too early.
+const MAX_ESTIMATE_AGE: Duration = Duration::from_millis(20);
 
 /// Maximum number of swaps for a permit.
 pub const MAX_TRIES: u32 = 5;
@@ -135,7 +139,7 @@ impl<S: GroupStore> Shared<S> {
         calls: &[Call],
         tickets: &[Ticket],
         known: &mut KnownGroup,
-        (now, since): (Timestamp, Timestamp),
+        Basis { now, since, max_age }: Basis,
     ) -> Result<Decision, RateLimiterError> {
         let Self { policy, jitter, .. } = self;
         let context = Context {
@@ -181,6 +185,7 @@ impl<S: GroupStore> Shared<S> {
             expected,
             since,
             decided: now,
+            max_age,
             version: known.version,
             state: state.encode(),
             // An unknown permit or place is no reason for a state.
@@ -194,6 +199,16 @@ impl<S: GroupStore> Shared<S> {
         }
         Ok(Decision { answers, swap: Some(swap) })
     }
+}
+
+/// Time of the store on which a decision is based.
+#[derive(Debug, Clone, Copy)]
+struct Basis {
+    now: Timestamp,
+    /// Since when the store has its data.
+    since: Timestamp,
+    /// Maximum age of the decision when its state is swapped.
+    max_age: Duration,
 }
 
 /// Answers to the calls of a group, and the swap that makes them valid.

@@ -1,20 +1,16 @@
 //! Queue of the calls of one process: calls of one group are combined, and groups share round trips.
 
 use super::{
-    Decision, Exchange, Exchanged, GroupStore, MAX_AGE, MAX_FINISH_TRIES, MAX_TRIES, RETRY_DELAY, Shared,
-    known::KnownGroup,
+    Basis, Decision, Exchange, Exchanged, GroupStore, MAX_AGE, MAX_ESTIMATE_AGE, MAX_FINISH_TRIES, MAX_TRIES,
+    RETRY_DELAY, Shared, known::KnownGroup,
 };
-use crate::{
-    Timestamp,
-    rate_limiter::{
-        Group, RateLimiterError, Ticket, WaitReason,
-        rules::{Answer, Request},
-    },
+use crate::rate_limiter::{
+    Group, RateLimiterError, Ticket, WaitReason,
+    rules::{Answer, Request},
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, atomic::Ordering},
-    time::Instant,
 };
 use tokio::sync::oneshot;
 
@@ -84,8 +80,8 @@ struct Work {
     expected: u64,
     /// Number of swaps so far.
     swaps: u32,
-    /// Time of the store and beginning of its data, if the group was loaded for these calls.
-    loaded: Option<(Timestamp, Timestamp, Instant)>,
+    /// Basis of decisions, if the group was loaded for these calls.
+    loaded: Option<Basis>,
 }
 
 impl Work {
@@ -98,22 +94,20 @@ impl Work {
 
     /// Decides the calls, unless the group has to be loaded first.
     async fn decide<S: GroupStore>(&mut self, shared: &Shared<S>) -> Result<Decision, RateLimiterError> {
-        let clock = match (self.loaded, shared.store.manual_now()) {
-            (Some((now, since, at)), _) if at.elapsed() < MAX_AGE / 4 => Some((now, since)),
-            (None, _) if self.known.is_contended => None,
-            (_, manual) => {
-                let clock = shared.known.lock().clock();
-                clock.map(|(now, since)| (manual.unwrap_or(now), since))
-            }
-        };
-        let Some(clock) = clock else { return Ok(Decision { answers: vec![], swap: None }) };
+        let basis = self.loaded.or_else(|| {
+            let (now, since) = shared.known.lock().clock().filter(|_| !self.known.is_contended)?;
+            // The clock of a test jumps.
+            let now = shared.store.test_now().unwrap_or(now);
+            (since <= now).then_some(Basis { now, since, max_age: MAX_ESTIMATE_AGE })
+        });
+        let Some(basis) = basis else { return Ok(Decision { answers: vec![], swap: None }) };
         self.expected = self.known.version;
-        shared.decide(&self.calls, &self.tickets, &mut self.known, clock).await
+        shared.decide(&self.calls, &self.tickets, &mut self.known, basis).await
     }
 
     /// Tells callers for a permit to ask again.
     fn give_up<S>(&mut self, shared: &Shared<S>) {
-        let Some((now, ..)) = self.loaded else { return };
+        let Some(Basis { now, .. }) = self.loaded else { return };
         for call in self.calls.extract_if(.., |call| call.is_for_permit()) {
             let at = now + MAX_AGE + shared.jitter.up_to(MAX_AGE);
             call.answer(Ok(Answer::Wait { place: None, at, reason: WaitReason::Overloaded }));
@@ -160,12 +154,16 @@ async fn run<S: GroupStore>(shared: Arc<Shared<S>>) {
             };
             groups.into_iter().map(work).collect()
         };
-        // What was loaded is swapped at once.
-        let loaded = attempt(&shared, batch).await;
-        for work in attempt(&shared, loaded).await {
+        for work in attempt_twice(&shared, batch).await {
             tokio::spawn(retry(shared.clone(), work));
         }
     }
+}
+
+/// A swap on the known states, and one on the loaded states of the groups for which it failed. Returns those that have changed again.
+async fn attempt_twice<S: GroupStore>(shared: &Arc<Shared<S>>, batch: Vec<Work>) -> Vec<Work> {
+    let loaded = attempt(shared, batch).await;
+    attempt(shared, loaded).await
 }
 
 /// Tries the calls of a group again, while other groups go on.
@@ -178,7 +176,9 @@ async fn retry<S: GroupStore>(shared: Arc<Shared<S>>, mut work: Work) {
         if work.calls.is_empty() {
             return finish(&shared, work, &Ok(vec![]));
         }
-        match attempt(&shared, vec![work]).await.pop() {
+        // The state is contended and by now out of date.
+        work.loaded = None;
+        match attempt_twice(&shared, vec![work]).await.pop() {
             Some(again) => work = again,
             None => return,
         }
@@ -194,7 +194,7 @@ async fn attempt<S: GroupStore>(shared: &Arc<Shared<S>>, batch: Vec<Work>) -> Ve
     for mut work in batch {
         match work.decide(shared).await {
             Ok(Decision { answers, swap: None }) if work.loaded.is_some() => {
-                finish(shared, work, &Ok(answers))
+                finish(shared, work, &Ok(answers));
             }
             Ok(Decision { answers, swap }) => {
                 let (group, tickets) = (work.group.clone(), work.tickets.clone());
@@ -232,7 +232,7 @@ async fn attempt<S: GroupStore>(shared: &Arc<Shared<S>>, batch: Vec<Work>) -> Ve
             }
             Exchanged::Loaded(loaded) => {
                 shared.known.lock().loaded(&loaded);
-                work.loaded = Some((loaded.now, loaded.since, Instant::now()));
+                work.loaded = Some(Basis { now: loaded.now, since: loaded.since, max_age: MAX_AGE });
                 work.known.version = work.expected;
                 work.known.update(loaded, &work.tickets, &shared.jitter);
                 again.push(work);

@@ -4,7 +4,7 @@ use crate::{
     Timestamp,
     rate_limiter::{Group, RateLimiterError, Ticket},
 };
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 /// Swap of the state of one group, or its load.
 #[derive(Debug, Clone)]
@@ -24,8 +24,10 @@ pub struct Swap {
     pub expected: u64,
     /// Expected [`Loaded::since`].
     pub since: Timestamp,
-    /// Time of the decision: not after the time of the store, and [`MAX_AGE`](super::MAX_AGE) before it at most.
+    /// Time of the decision, not after the time of the store.
     pub decided: Timestamp,
+    /// Maximum age of the decision.
+    pub max_age: Duration,
     /// New version, unlike any before.
     pub version: u64,
     /// New state.
@@ -72,6 +74,6 @@ pub trait GroupStore: Debug + Send + Sync + 'static {
     /// Removes expired states and returns the number of the others.
     async fn count(&self) -> Result<u64, RateLimiterError>;
 
-    /// Time of a manual clock, which stands still between calls; `None` with a clock that runs.
-    fn manual_now(&self) -> Option<Timestamp>;
+    /// Time of a test's clock, which jumps; `None` with a real clock.
+    fn test_now(&self) -> Option<Timestamp>;
 }
