@@ -25,16 +25,26 @@ const DURATION: Duration = Duration::from_secs(3);
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let url = std::env::var("CRAWLWAY_TEST_REDIS")?;
     let prefix = format!("speed-{}", uuid::Uuid::now_v7());
-    let store = RedisStore::connect(RedisOptions { prefix, ..RedisOptions::new(url) }).await?;
-    let limiter = Arc::new(
-        store
-            .rate_limiter(RateLimitPolicy { idle_ttl: Duration::ZERO, ..RateLimitPolicy::default() })
-            .await?,
-    );
-    for callers in [1, 8, 64] {
-        let limiter = limiter.clone();
-        report("permits (reserve and finish)", callers, move |caller| permits(limiter.clone(), caller))
-            .await?;
+    let options = RedisOptions { prefix, ..RedisOptions::new(url) };
+    let store = RedisStore::connect(options.clone()).await?;
+    let policy = RateLimitPolicy { idle_ttl: Duration::ZERO, ..RateLimitPolicy::default() };
+    // Limiters with connections of their own, as several processes have.
+    let mut limiters: Vec<Arc<dyn RateLimiter>> = Vec::new();
+    for _ in 0..4 {
+        let store = RedisStore::connect(options.clone()).await?;
+        limiters.push(Arc::new(store.rate_limiter(policy.clone()).await?));
+    }
+    for processes in [1, 4] {
+        for callers in [1, 8, 64] {
+            for (groups, what) in [(callers, "a group each"), (1, "one group")] {
+                let limiters = limiters[..processes].to_vec();
+                let what = format!("permits (reserve and finish), {what}, {processes} processes");
+                report(&what, callers, move |caller| {
+                    permits(limiters[caller % processes].clone(), caller, caller % groups)
+                })
+                .await?;
+            }
+        }
     }
     for callers in [1, 8] {
         let store = store.clone();
@@ -68,13 +78,13 @@ where
     Ok(())
 }
 
-async fn permits(limiter: Arc<dyn RateLimiter>, caller: usize) -> Outcomes {
-    let (group, limits) = (Group::new(&format!("host-{caller}"))?, RateLimits::one_at_a_time(Duration::ZERO));
+async fn permits(limiter: Arc<dyn RateLimiter>, caller: usize, group: usize) -> Outcomes {
+    let limits = RateLimits { concurrency: 64, min_delay: Duration::ZERO };
+    let group = Group::new(&format!("host-{group}"))?;
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < DURATION {
-        if let Reservation::Granted(permit) =
-            limiter.reserve(&group, Ticket::from_u128(done as u128), &limits).await?
-        {
+        let ticket = Ticket::from_u128((caller << 32 | done) as u128);
+        if let Reservation::Granted(permit) = limiter.reserve(&group, ticket, &limits).await? {
             limiter.finish(&permit, RequestOutcome::Success).await?;
             done += 1;
         }

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! seen.rs   seen.lua      one value per URL, with a TTL
-//! rate_limiter/           one script per call: stored state (state.lua), slots (slots.lua), rules of a group (group.lua),
-//!                         commands (commands.lua), a new epoch (epoch.lua)
+//! rate_limiter/           states of groups, loaded and swapped by one script (groups.lua); the previous version (previous.lua)
 //! ledger/                 one script per call: stored state (state.lua), commands (commands.lua)
 //!         │
 //!     script.rs           cached scripts, and what it means when the server does not know one
@@ -36,5 +35,5 @@ mod store;
 
 pub use ledger::RedisLedger;
 pub use options::{ClockSource, RedisOptions};
-pub use rate_limiter::RedisRateLimiter;
+pub use rate_limiter::{RedisGroups, RedisRateLimiter};
 pub use store::RedisStore;

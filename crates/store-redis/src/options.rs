@@ -76,6 +76,19 @@ pub enum ClockSource {
 }
 
 impl ClockSource {
+    /// Time of a test's clock. The server of a test runs on the same machine.
+    pub(crate) fn test_now(&self) -> Option<Timestamp> {
+        match self {
+            Self::Server => None,
+            Self::Slow { since, factor, offset_ms } => {
+                let ran = Timestamp::now().since(*since).as_millis() as u64 / u64::from(*factor);
+                let now = since.as_millis() + ran;
+                Some(Timestamp::from_millis(now.saturating_add_signed(offset_ms.load(Ordering::SeqCst))))
+            }
+            Self::Manual(clock) => Some(clock.now()),
+        }
+    }
+
     /// The clock as an argument of scripts; see `clock.lua`.
     pub(crate) fn argument(&self) -> String {
         match self {

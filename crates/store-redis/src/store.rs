@@ -3,7 +3,7 @@
 use crate::{
     connection::Link,
     options::{ClockSource, RedisOptions},
-    rate_limiter::RedisRateLimiter,
+    rate_limiter::{self, RedisRateLimiter},
     script::Script,
 };
 use crawlway_store::{RateLimitPolicy, RateLimiterError, StoreError};
@@ -35,7 +35,7 @@ impl RedisStore {
 
     /// The rate limiter on this store. All processes with the same prefix share it, and should have the same policy.
     pub async fn rate_limiter(&self, policy: RateLimitPolicy) -> Result<RedisRateLimiter, RateLimiterError> {
-        RedisRateLimiter::open(self.clone(), policy).await
+        rate_limiter::open(self.clone(), policy).await
     }
 }
 

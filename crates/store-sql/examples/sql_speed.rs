@@ -7,7 +7,8 @@
 )]
 
 use crawlway_store::{
-    AttemptEnd, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
+    AttemptEnd, Frontier, Group, RateLimitPolicy, RateLimiter, RateLimits, RequestOutcome, Reservation,
+    SeenUrls, Ticket, Timestamp, TrailEntry, Trails,
     frontier::{CrawlId, NewCrawl, NewUrl, PageFacts, UrlVerdict},
     seen::{Claim, SeenUrl},
 };
@@ -53,6 +54,10 @@ async fn main() {
         let filled = (bench.added - from) as f64 / begun.elapsed().as_secs_f64();
         println!("\n{size} URLs known (filled at {filled:.0}/s)");
         bench.measure().await;
+    }
+    if arguments.get(3).is_some() {
+        println!("\nrate limiter");
+        permits(&bench.store).await;
     }
     if let Ok(about) = std::fs::metadata(folder.path().join("store.db")) {
         println!("\n{:.0} bytes of file a URL", about.len() as f64 / bench.added as f64);
@@ -157,6 +162,37 @@ impl Bench {
 
 fn item(n: usize) -> String {
     format!("019a8b2c-{:04x}-7{:03x}-8000-{n:012x}", n >> 12, n & 0xfff)
+}
+
+/// Permits of one process, each reserved and finished.
+async fn permits(store: &SqlStore) {
+    let policy = RateLimitPolicy { idle_ttl: Duration::ZERO, ..RateLimitPolicy::default() };
+    let limiter = store.rate_limiter(policy).await.unwrap();
+    let limits = RateLimits { concurrency: 64, min_delay: Duration::ZERO };
+    for (callers, groups) in [(1, 1), (8, 8), (8, 1), (64, 64), (64, 1)] {
+        let begun = Instant::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for caller in 0..callers {
+            let (limiter, group) =
+                (limiter.clone(), Group::new(&format!("host-{}", caller % groups)).unwrap());
+            tasks.spawn(async move {
+                let mut done = 0;
+                while begun.elapsed() < Duration::from_secs(3) {
+                    let ticket = Ticket::from_u128((caller << 32 | done) as u128);
+                    if let Reservation::Granted(permit) =
+                        limiter.reserve(&group, ticket, &limits).await.unwrap()
+                    {
+                        limiter.finish(&permit, RequestOutcome::Success).await.unwrap();
+                        done += 1;
+                    }
+                }
+                done
+            });
+        }
+        let done: usize = tasks.join_all().await.into_iter().sum();
+        let rate = done as f64 / begun.elapsed().as_secs_f64();
+        println!("  {callers} callers, {groups} groups: {rate:>9.0}/s");
+    }
 }
 
 fn report(what: &str, begun: Instant) {

@@ -52,5 +52,5 @@ pub use options::{Database, SqlOptions};
 #[cfg(feature = "postgresql")]
 pub use pages::SqlPageIndex;
 #[cfg(feature = "postgresql")]
-pub use rate_limiter::SqlRateLimiter;
+pub use rate_limiter::{SqlGroups, SqlRateLimiter};
 pub use store::SqlStore;

@@ -24,7 +24,12 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0014.sql"), only: None },
     Step { text: include_str!("schema/0015.sql"), only: Some(Dialect::Sqlite) },
     Step { text: include_str!("schema/0016.sql"), only: None },
+    Step { text: include_str!("schema/0017.sql"), only: Some(Dialect::Postgres) },
 ];
+
+/// Step that replaces the previous version of the rate limiter.
+#[cfg(feature = "postgresql")]
+const RATE_LIMITER_STEP: i64 = 17;
 
 struct Step {
     text: &'static str,
@@ -57,6 +62,10 @@ pub(crate) async fn run(tx: &mut Tx) -> Result<(), Fault> {
             continue;
         }
         let applies = only.is_none_or(|only| only == tx.dialect());
+        #[cfg(feature = "postgresql")]
+        if applies && step == RATE_LIMITER_STEP {
+            crate::rate_limiter::refuse_previous(tx).await?;
+        }
         for statement in statements(text).into_iter().filter(|_| applies) {
             tx.run_once(expand(&statement, tx.dialect()), vec![]).await?;
         }

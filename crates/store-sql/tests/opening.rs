@@ -44,7 +44,34 @@ async fn back_to_step_11(database: &TestDatabase) {
     for column in ["losses", "solo_crashes", "alone"] {
         database.execute(&format!("ALTER TABLE entries DROP COLUMN {column}")).await;
     }
+    back_to_step_16(database).await;
     database.execute("DELETE FROM crawlway_schema WHERE step > 11").await;
+}
+
+/// Reverts the rate limiter to its previous version, without its data.
+async fn back_to_step_16(database: &TestDatabase) {
+    for table in ["epoch", "groups", "places"] {
+        database.execute(&format!("DROP TABLE IF EXISTS rate_limiter_{table}")).await;
+    }
+    database.execute("CREATE TABLE gate_life (seen BIGINT NOT NULL)").await;
+    database.execute("DELETE FROM crawlway_schema WHERE step > 16").await;
+}
+
+#[tokio::test]
+async fn workers_of_the_previous_rate_limiter_are_refused_and_refuse() {
+    let database = TestDatabase::postgres().await;
+    database.open().await.close().await;
+    back_to_step_16(&database).await;
+    let seen = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    database.execute(&format!("INSERT INTO gate_life SELECT {seen} - 20000")).await;
+    let refused = SqlStore::open(database.options()).await.expect_err("its workers are alive").to_string();
+    assert!(refused.contains("earlier version") && refused.contains("stop them, wait 30 s"), "{refused}");
+    database.execute("UPDATE gate_life SET seen = seen - 11000").await;
+    database.open().await.close().await;
+    database
+        .execute("DO $$ BEGIN ASSERT to_regclass('gate_life') IS NULL, 'its tables are gone'; END $$")
+        .await;
+    database.clear().await;
 }
 
 async fn pending_urls_of_an_older_database_are_counted(database: &TestDatabase) {

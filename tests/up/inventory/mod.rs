@@ -1,6 +1,7 @@
 //! The flow `inventory` end to end, through the binary: a URL is posted, fetched, stored and read back, also during outages and
 //! kills.
 
+mod changing_pace;
 mod deployment;
 mod kills;
 mod outages;

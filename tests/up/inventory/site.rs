@@ -6,8 +6,12 @@ use serde_json::{Value, json};
 use std::{
     collections::HashMap,
     net::Ipv4Addr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
+    time::Duration,
 };
 
 /// Below `/ok/` are pages, below `/broken/` temporary failures (500), below `/gone/` permanent ones (404). `/image` is no
@@ -15,7 +19,12 @@ use std::{
 pub(crate) struct Site {
     pub(crate) port: u16,
     requests: Arc<Mutex<HashMap<String, usize>>>,
+    /// Whether a page takes [`SLOW`].
+    pub(crate) is_slow: Arc<AtomicBool>,
 }
+
+/// Latency of a page while the site is slow.
+const SLOW: Duration = Duration::from_secs(2);
 
 impl Site {
     pub(crate) fn serve() -> Self {
@@ -25,9 +34,15 @@ impl Site {
     /// Serves on this port; 0 is any free one.
     pub(crate) fn serve_at(port: u16) -> Self {
         let requests: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
-        let counted = requests.clone();
-        let port = web::serve(&[Ipv4Addr::LOCALHOST], port, move |request| respond(&request.path, &counted));
-        Self { port, requests }
+        let is_slow = Arc::new(AtomicBool::new(false));
+        let (counted, slow) = (requests.clone(), is_slow.clone());
+        let port = web::serve(&[Ipv4Addr::LOCALHOST], port, move |request| {
+            if slow.load(Ordering::SeqCst) && request.path.starts_with("/ok/") {
+                thread::sleep(SLOW);
+            }
+            respond(&request.path, &counted)
+        });
+        Self { port, requests, is_slow }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -94,7 +109,7 @@ impl Up {
                 return response["location"].as_str().unwrap().to_owned();
             }
             assert_eq!(status, 503, "{response}");
-            thread::sleep(std::time::Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100));
         }
         panic!("{url} is not accepted")
     }

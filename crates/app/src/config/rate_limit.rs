@@ -14,6 +14,7 @@ pub(crate) struct RateLimitSettings {
     max_backoff_delay: Span,
     breaker_failures: Number,
     breaker_cooldown: Span,
+    max_defer: Span,
 }
 
 /// Backend of the rate limiter.
@@ -42,6 +43,7 @@ impl RateLimitSettings {
                 ..BackoffPolicy::default()
             },
             breaker: (self.breaker_failures.0 > 0).then_some(breaker),
+            max_defer: self.max_defer.0,
             ..RateLimitPolicy::default()
         }
     }

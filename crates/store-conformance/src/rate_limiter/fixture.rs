@@ -13,9 +13,15 @@ pub(super) const ALONE: RateLimits = RateLimits::one_at_a_time(GAP);
 /// The resolution of time.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
 
-/// Policy of most cases: the defaults without a first estimate and without a circuit breaker.
+/// Policy of most cases: the defaults without a first estimate and without a circuit breaker, and with slots as far away as
+/// the line is long.
 pub(crate) fn default_policy() -> RateLimitPolicy {
-    RateLimitPolicy { initial_latency: Duration::ZERO, breaker: None, ..RateLimitPolicy::default() }
+    RateLimitPolicy {
+        initial_latency: Duration::ZERO,
+        breaker: None,
+        max_defer: Duration::from_secs(60 * 60),
+        ..RateLimitPolicy::default()
+    }
 }
 
 /// Limits of concurrency and minimum delay.

@@ -6,9 +6,11 @@ pub(super) async fn a_huge_number_in_flight_is_allowed(t: Fixture<'_>) {
     let g = group("huge");
     let huge = limits(u32::MAX, Duration::ZERO);
     let mut held = Vec::new();
-    for _ in 0..2000 {
-        held.push(t.goes(&g, &huge, "any number may be in flight").await);
+    for _ in 0..rules::MAX_CONCURRENCY {
+        held.push(t.goes(&g, &huge, "that many may be in flight").await);
     }
+    let (_, why) = t.waits(&g, &huge, "more are never in flight").await;
+    assert_eq!(why, WaitReason::Concurrency, "the reason");
     let mut ids: Vec<u64> = held.iter().map(|permit| permit.id).collect();
     ids.sort_unstable();
     ids.dedup();

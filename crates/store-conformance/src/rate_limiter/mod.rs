@@ -3,6 +3,7 @@
 mod backoff;
 mod checker;
 mod clock;
+pub mod contention;
 mod fixture;
 mod flight;
 mod groups;
@@ -10,6 +11,7 @@ mod leases;
 mod load;
 mod memory;
 pub mod model;
+mod parked;
 mod schedule;
 mod script;
 mod slots;
@@ -98,6 +100,18 @@ suite! { ($) rate_limiter for dyn RateLimiter:
             policy max_slots 20
             send; wait x1..20; wait y1..20 = overloaded from x20+2s; spread y1..20; each x1..20
         ",
+    }
+    parked {
+        no_wait_is_longer_than_the_maximum: "
+            policy max_defer 30s
+            mark start; send; wait x1..40; about x1 = start+2s; about x15 = start+30s; about x16 = start+32s; about x40 = start+32s
+            until x15; wait x30 = at start+60s; go x1   # each keeps its place
+        ",
+        a_back_off_is_no_reason_to_come_early: "
+            policy max_defer 30s
+            send blocked:1800s; wait x1..40 = backoff; about x1 = end+1800s; about x40 = end+1830s
+        ",
+        a_group_that_becomes_fast_serves_all_who_wait,
     }
     leases {
         the_lease_is_stated: "mark start; go a; about a.lease = start+60s",

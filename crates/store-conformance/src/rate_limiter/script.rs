@@ -49,6 +49,7 @@ pub(super) async fn run(harness: Fresh<'_>, script: &str) {
             ["max_retry_after", max] => policy.max_retry_after = duration(max),
             ["failure_ttl", ttl] => policy.failure_ttl = duration(ttl),
             ["max_slots", max] => policy.max_slots = number(max),
+            ["max_defer", max] => policy.max_defer = duration(max),
             other => panic!("`{other:?}` is no setting"),
         }
     }

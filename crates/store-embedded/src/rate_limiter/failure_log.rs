@@ -4,8 +4,8 @@
 //! are over. The last line of a group counts. Torn or corrupt lines are skipped. The file is compacted at each start and
 //! whenever its length has doubled.
 
-use super::{failures::FailureRecord, persistence::unavailable, warning::WriteWarning};
-use crawlway_store::{Group, RateLimiterError, Timestamp};
+use super::{persistence::unavailable, warning::WriteWarning};
+use crawlway_store::{Group, RateLimiterError, Timestamp, rate_limiter::rules::FailureRecord};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,

@@ -8,21 +8,23 @@
 //! takes another 40 bytes.
 
 mod failure_log;
-mod failures;
-mod group_state;
+mod group;
 mod persistence;
 mod shard;
-mod slots;
 mod warning;
 mod watermark;
 
 use crawlway_store::{
     Clock, Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome,
-    Reservation, Ticket, Timestamp, WaitReason, rate_limiter::Jitter,
+    Reservation, Ticket, Timestamp, WaitReason,
+    rate_limiter::{
+        Jitter,
+        rules::{Answer, Context, GroupState, LastRequests, Request},
+    },
 };
-use group_state::{Decision, GroupState};
+use group::GroupEntry;
 use parking_lot::{Mutex, MutexGuard};
-use persistence::{LastRequests, Persistence};
+use persistence::Persistence;
 use shard::Shard;
 use std::{
     collections::hash_map::RandomState,
@@ -113,8 +115,8 @@ impl State {
         // The clock is read under the lock, so that a group never sees it go back because of a race.
         let now = self.clock.now();
         self.uncount(shard.remove_some(now, &self.policy));
-        if let Some(state) = shard.get(group) {
-            return self.reserve_in(state, group, ticket, limits, now);
+        if let Some(entry) = shard.get(group) {
+            return self.reserve_in(entry, group, ticket, limits, now);
         }
         if !self.count_one_more() {
             drop(shard);
@@ -123,59 +125,76 @@ impl State {
             }
             shard = self.shard(group);
         }
-        let (state, is_new) = shard.get_or_insert(group, now, self.earlier(now), &self.policy);
+        let (entry, is_new) = shard.get_or_insert(group, now, &self.policy, || self.new_group(now));
         if !is_new {
             // Another caller inserted it while the lock was free.
             self.uncount(1);
         }
-        self.reserve_in(state, group, ticket, limits, now)
+        self.reserve_in(entry, group, ticket, limits, now)
     }
 
     fn reserve_in(
         &self,
-        state: &mut GroupState,
+        entry: &mut GroupEntry,
         group: &Group,
         ticket: Ticket,
         limits: &RateLimits,
         now: Timestamp,
     ) -> Reservation {
-        let id = self.last_permit.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        match state.reserve(ticket, limits, id, now, &self.policy, &self.jitter) {
-            Decision::Granted { until } => Reservation::Granted(Permit { group: group.clone(), id, until }),
-            Decision::NotBefore { at, why } => Reservation::NotBefore { at, reason: why },
+        let request = Request::Reserve { place: entry.place(ticket), limits: *limits };
+        match entry.decide(request, Some(ticket), &self.context(now)) {
+            Answer::Granted { id, until } => {
+                self.last_permit.fetch_max(id, Ordering::Relaxed);
+                Reservation::Granted(Permit { group: group.clone(), id, until })
+            }
+            Answer::Wait { at, reason, .. } => Reservation::NotBefore { at, reason },
+            // No other answer to this request exists; a caller that asks again does no harm.
+            _ => Reservation::NotBefore { at: now + FULL_DELAY, reason: WaitReason::Overloaded },
         }
     }
 
-    /// Ends a request. Returns `false` if its lease was lost.
-    fn finish(&self, permit: &Permit, outcome: RequestOutcome) -> bool {
-        let mut shard = self.shard(&permit.group);
-        let Some(state) = shard.get(&permit.group) else { return false };
+    /// Makes a request about a permit; it is fenced in an unknown group.
+    fn settle(&self, group: &Group, request: Request) -> Answer {
+        let mut shard = self.shard(group);
+        let Some(entry) = shard.get(group) else { return Answer::Fenced };
         let now = self.clock.now();
-        let before = state.failure_record();
-        let was_held = state.finish(permit.id, outcome, now, &self.policy, &self.jitter);
-        let after = state.failure_record();
+        let failures = |entry: &GroupEntry| entry.state().and_then(GroupState::failures);
+        let before = failures(entry);
+        let answer = entry.decide(request, None, &self.context(now));
+        let after = failures(entry);
         if let Some(persistence) = &self.persistence
             && after != before
         {
             // Under the lock, so that the lines of a group are in order.
-            persistence.write(&permit.group, after, now);
+            persistence.write(group, after, now);
         }
-        was_held
+        answer
+    }
+
+    fn context(&self, now: Timestamp) -> Context<'_> {
+        Context {
+            now,
+            policy: &self.policy,
+            jitter: &self.jitter,
+            earlier: LastRequests::default(),
+            lost_before: None,
+            min_id: self.last_permit.load(Ordering::Relaxed) + 1,
+        }
+    }
+
+    /// A new group, which earlier processes may have sent requests to.
+    fn new_group(&self, now: Timestamp) -> GroupState {
+        let earlier = self.persistence.as_ref().map(|persistence| persistence.earlier(now));
+        GroupState::new(now, &self.jitter).after(earlier.unwrap_or_default())
     }
 
     /// Restores the failures stored by earlier processes.
     fn restore(&self, now: Timestamp) {
         for (group, record) in self.persistence.iter().flat_map(Persistence::failures) {
-            let mut shard = self.shard(&group);
-            let (state, _) = shard.get_or_insert(&group, now, self.earlier(now), &self.policy);
-            state.restore(record, &self.policy);
+            let state = || self.new_group(now).with_failures(record, &self.policy);
+            self.shard(&group).get_or_insert(&group, now, &self.policy, state);
             self.groups.fetch_add(1, Ordering::SeqCst);
         }
-    }
-
-    /// Upper bounds of the requests of earlier processes.
-    fn earlier(&self, now: Timestamp) -> LastRequests {
-        self.persistence.as_ref().map(|persistence| persistence.earlier(now)).unwrap_or_default()
     }
 
     /// Makes sure that the next process takes a permit into account, before the permit is handed out.
@@ -244,31 +263,28 @@ impl RateLimiter for EmbeddedRateLimiter {
     }
 
     async fn cancel(&self, group: &Group, ticket: Ticket) -> Result<(), RateLimiterError> {
-        let State { clock, policy, .. } = &*self.0;
-        if let Some(state) = self.0.shard(group).get(group) {
-            state.cancel(ticket, clock.now(), policy);
+        if let Some(entry) = self.0.shard(group).get(group) {
+            let request = Request::Cancel { place: entry.place(ticket) };
+            entry.decide(request, Some(ticket), &self.0.context(self.0.clock.now()));
         }
         Ok(())
     }
 
     async fn finish(&self, permit: &Permit, outcome: RequestOutcome) -> Result<(), RateLimiterError> {
-        if self.0.finish(permit, outcome) {
-            Ok(())
-        } else {
-            Err(RateLimiterError::Fenced { group: permit.group.clone() })
+        match self.0.settle(&permit.group, Request::Finish { id: permit.id, outcome }) {
+            Answer::Finished => Ok(()),
+            _ => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
         }
     }
 
     async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, RateLimiterError>> {
-        let State { clock, policy, .. } = &*self.0;
-        let extended = |permit: &Permit| {
-            let mut shard = self.0.shard(&permit.group);
-            let until =
-                shard.get(&permit.group).and_then(|state| state.extend(permit.id, clock.now(), policy));
-            drop(shard);
-            until
-                .inspect(|until| self.0.cover(permit.id, *until))
-                .ok_or_else(|| RateLimiterError::Fenced { group: permit.group.clone() })
+        let extended = |permit: &Permit| match self.0.settle(&permit.group, Request::Extend { id: permit.id })
+        {
+            Answer::Extended(until) => {
+                self.0.cover(permit.id, until);
+                Ok(until)
+            }
+            _ => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
         };
         permits.iter().map(extended).collect()
     }

@@ -8,11 +8,13 @@
 
 use super::{
     failure_log::FailureLog,
-    failures::FailureRecord,
     watermark::{Bounds, Stored, Watermark},
 };
 use crawlway_lock::{DirectoryLock, LockError};
-use crawlway_store::{Group, RateLimitPolicy, RateLimiterError, Timestamp};
+use crawlway_store::{
+    Group, RateLimitPolicy, RateLimiterError, Timestamp,
+    rate_limiter::rules::{FailureRecord, LastRequests},
+};
 use parking_lot::Mutex;
 use std::{fs, io, path::Path};
 
@@ -26,27 +28,10 @@ pub(super) struct Persistence {
     _lock: DirectoryLock,
 }
 
-/// Upper bounds of the last requests, for groups without a state of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct LastRequests {
-    pub(super) last_start: Option<Timestamp>,
-    pub(super) last_end: Option<Timestamp>,
-}
-
-impl LastRequests {
-    /// The later times of both.
-    pub(super) fn max(self, other: Self) -> Self {
-        Self {
-            last_start: self.last_start.max(other.last_start),
-            last_end: self.last_end.max(other.last_end),
-        }
-    }
-
-    /// The same times, but none of them in the future.
-    fn not_after(self, now: Timestamp) -> Self {
-        let earlier = |time: Timestamp| time.min(now);
-        Self { last_start: self.last_start.map(earlier), last_end: self.last_end.map(earlier) }
-    }
+/// The same times, but none of them in the future.
+fn not_after(LastRequests { last_start, last_end }: LastRequests, now: Timestamp) -> LastRequests {
+    let earlier = |time: Timestamp| time.min(now);
+    LastRequests { last_start: last_start.map(earlier), last_end: last_end.map(earlier) }
 }
 
 impl Persistence {
@@ -66,11 +51,11 @@ impl Persistence {
                     directory = %directory.display(),
                     "the watermark of the rate limiter is corrupt, so that every group waits one minimum delay from now on"
                 );
-                (LastRequests { last_start: Some(now), last_end: Some(now) }, 0)
+                (LastRequests::until(now), 0)
             }
             Stored::Bounds(Bounds { max_start, max_end, max_id }) => {
                 let stored = LastRequests { last_start: Some(max_start), last_end: Some(max_end) };
-                (stored.not_after(now), max_id)
+                (not_after(stored, now), max_id)
             }
         };
         if let LastRequests { last_start: Some(max_start), last_end: Some(max_end) } = earlier {
@@ -90,7 +75,7 @@ impl Persistence {
     pub(super) fn earlier(&self, now: Timestamp) -> LastRequests {
         let mut earlier = self.earlier.lock();
         // Follows a clock that was set back, once and for all groups.
-        *earlier = earlier.not_after(now);
+        *earlier = not_after(*earlier, now);
         *earlier
     }
 

@@ -1,10 +1,10 @@
 //! Shard of the groups, with a queue for the removal of idle ones.
 
-use super::{
-    group_state::{CLOCK_TOLERANCE, GroupState},
-    persistence::LastRequests,
+use super::group::GroupEntry;
+use crawlway_store::{
+    Group, RateLimitPolicy, Timestamp,
+    rate_limiter::rules::{CLOCK_TOLERANCE, GroupState, LastRequests},
 };
-use crawlway_store::{Group, RateLimitPolicy, Timestamp};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, hash_map::Entry},
@@ -17,7 +17,7 @@ const CHECKS_PER_CALL: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     /// Boxed, since a hash table has about as many free entries as used ones.
-    groups: HashMap<Group, Box<GroupState>>,
+    groups: HashMap<Group, Box<GroupEntry>>,
     /// Each group once, by the time of its next check.
     checks: BinaryHeap<Reverse<(Timestamp, Group)>>,
     /// Last reading of the clock.
@@ -27,23 +27,23 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) fn get(&mut self, group: &Group) -> Option<&mut GroupState> {
-        self.groups.get_mut(group).map(|state| &mut **state)
+    pub(super) fn get(&mut self, group: &Group) -> Option<&mut GroupEntry> {
+        self.groups.get_mut(group).map(|entry| &mut **entry)
     }
 
-    /// State of this group, and whether it is new.
+    /// This group, which has this state if it is new, and whether it is.
     pub(super) fn get_or_insert(
         &mut self,
         group: &Group,
         now: Timestamp,
-        earlier: LastRequests,
         policy: &RateLimitPolicy,
-    ) -> (&mut GroupState, bool) {
+        state: impl FnOnce() -> GroupState,
+    ) -> (&mut GroupEntry, bool) {
         match self.groups.entry(group.clone()) {
             Entry::Occupied(entry) => (entry.into_mut(), false),
             Entry::Vacant(entry) => {
                 self.checks.push(Reverse((now + policy.idle_ttl, group.clone())));
-                (entry.insert(Box::new(GroupState::new(now, earlier))), true)
+                (entry.insert(Box::new(GroupEntry::new(state()))), true)
             }
         }
     }
@@ -72,7 +72,8 @@ impl Shard {
 
     /// Times of the last requests to any of the groups.
     pub(super) fn last_requests(&self) -> LastRequests {
-        self.groups.values().fold(self.removed, |last, state| last.max(state.last_requests()))
+        let states = self.groups.values().filter_map(|entry| entry.state());
+        states.fold(self.removed, |last, state| last.max(state.last_requests()))
     }
 
     /// Checks the next group that is due. Returns whether it was removed; `None` if none is due.
@@ -82,19 +83,17 @@ impl Shard {
             return None;
         }
         let Reverse((_, group)) = self.checks.pop()?;
-        let Some(state) = self.groups.get_mut(&group) else { return Some(false) };
-        match state.expires_at(now, policy) {
-            Some(time) if time <= now => {
-                self.removed = self.removed.max(state.last_requests());
-                self.groups.remove(&group);
-                Some(true)
-            }
-            time => {
-                let next = time.unwrap_or(now + policy.idle_ttl.max(CLOCK_TOLERANCE));
-                self.checks.push(Reverse((next, group)));
-                Some(false)
-            }
+        let state = self.groups.get_mut(&group).and_then(|entry| entry.state_mut());
+        let Some(state) = state else { return Some(false) };
+        state.catch_up(now, policy);
+        let time = state.expires_at(policy);
+        if time > now {
+            self.checks.push(Reverse((time, group)));
+            return Some(false);
         }
+        self.removed = self.removed.max(state.last_requests());
+        self.groups.remove(&group);
+        Some(true)
     }
 
     /// Checks every group again after the clock was set back, which would delay all checks by as much.

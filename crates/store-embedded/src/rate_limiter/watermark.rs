@@ -4,8 +4,8 @@
 //! that a busy limiter writes it once a second. Data handed to the operating system survives the process, so that
 //! nothing is synced. The file has a fixed size and is overwritten in place, which works on a full disk too.
 
-use super::{group_state::CLOCK_TOLERANCE, persistence::unavailable, warning::WriteWarning};
-use crawlway_store::{RateLimiterError, Timestamp};
+use super::{persistence::unavailable, warning::WriteWarning};
+use crawlway_store::{RateLimiterError, Timestamp, rate_limiter::rules::CLOCK_TOLERANCE};
 use parking_lot::Mutex;
 use std::{
     fs::{File, OpenOptions},

@@ -1,89 +1,120 @@
-//! The rate limiter on PostgreSQL: one stored function for each call, by the server's clock.
+//! The rate limiter on PostgreSQL: states of groups, swapped by one statement, on the server's clock.
 //!
-//! ```text
-//! schema/0006.sql   unlogged tables: a crash empties them, and every group then waits its minimum delay first
-//! lane.sql          one group: its lock, its next slot, its queue
-//! calls.sql         the calls
-//! ```
-//!
-//! The names of the functions contain a hash of their text, so that processes of two versions can use the same tables during
-//! a rolling update.
+//! The tables are unlogged (`schema/0017.sql`): a crash empties them, and every group then waits its minimum delay first.
+
+mod previous;
+
+pub(crate) use previous::refuse_previous;
 
 use crate::{
     connection::{Arg, Row},
-    dialect::Sql,
     fault::Fault,
     rows::Rows,
-    store::{SqlStore, transact},
-    time::{saturating_i64, timestamp},
+    store::SqlStore,
+    time::{millis, saturating_i64, timestamp},
 };
 use crawlway_store::{
-    Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome, Reservation,
-    StoreError, Ticket, Timestamp, WaitReason, rate_limiter::Jitter,
+    RateLimitPolicy, RateLimiterError, StoreError, Ticket, Timestamp,
+    rate_limiter::shared::{Exchange, Exchanged, GroupStore, Loaded, SharedRateLimiter},
 };
-use sha2::{Digest, Sha256};
-use std::{
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::collections::HashMap;
 
-const FUNCTIONS: [&str; 2] = [include_str!("lane.sql"), include_str!("calls.sql")];
-
-/// Separator of functions in a file.
-const SEPARATOR: &str = "\n--- next\n";
-
-/// Permits that one statement extends.
-const EXTEND_BATCH: usize = 128;
-
-/// Prefix of the functions' names.
-static PREFIX: LazyLock<String> = LazyLock::new(|| {
-    let digest = Sha256::digest(FUNCTIONS.concat().as_bytes());
-    let digits: String = digest.iter().take(6).map(|octet| format!("{octet:02x}")).collect();
-    format!("gate_{digits}")
-});
-
-/// The policy as a composite value, from parameters 2 to 13.
-const POLICY: &str = "ROW($2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint, \
-                      $10::bigint, $11::bigint, $12::bigint, $13::bigint)::gate_policy";
-
-/// Expands the placeholders of a statement.
-fn statement(text: &str) -> String {
-    text.replace("{gate}", &PREFIX).replace("{policy}", POLICY)
+/// The time: that of a manual clock, or the server's.
+macro_rules! clock {
+    () => {
+        "coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+    };
 }
 
-static RESERVE: LazyLock<String> = LazyLock::new(|| {
-    statement(
-        "SELECT word, a, b FROM {gate}_reserve($1::bigint, {policy}, $14::text, $15::text::uuid, $16::bigint, $17::bigint, \
-         $18::bigint, $19::bigint)",
-    )
-});
-static LEAVE: LazyLock<String> = LazyLock::new(|| {
-    statement("SELECT 1 FROM {gate}_leave($1::bigint, {policy}, $14::text, $15::text::uuid)")
-});
-static FINISH: LazyLock<String> = LazyLock::new(|| {
-    statement(
-        "SELECT {gate}_finish($1::bigint, {policy}, $14::text, $15::bigint, $16::text, $17::bigint, $18::bigint)::int",
-    )
-});
-static EXTEND: LazyLock<String> = LazyLock::new(|| {
-    statement(
-        "SELECT r.place, {gate}_extend($1::bigint, {policy}, r.name, r.id) FROM (
-           SELECT value ->> 0 AS name, (value ->> 1)::bigint AS id, (value ->> 2)::bigint AS place
-           FROM jsonb_array_elements($14::text::jsonb) ORDER BY 1, 2
-         ) r",
-    )
-});
-static TRACKED: LazyLock<String> = LazyLock::new(|| statement("SELECT {gate}_tracked($1::bigint)"));
+/// Locks the groups in the order of their names, so that no two calls wait for each other, and swaps those that are unchanged. A
+/// group without a row is inserted, unless another process has just inserted it. Answers a row for each group, with its state
+/// unless it was swapped, and one more for each place.
+const EXCHANGE: &str = concat!(
+    "WITH given AS MATERIALIZED (
+       SELECT value ->> 0 AS name, (value ->> 1)::bigint AS expected, (value ->> 2)::bigint AS since,
+              (value ->> 3)::bigint AS decided, (value ->> 4)::bigint AS max_age, (value ->> 5)::bigint AS version,
+              decode(value ->> 6, 'hex') AS state, (value ->> 7)::bigint AS expires
+       FROM jsonb_array_elements($2::text::jsonb)
+     ), asked AS MATERIALIZED (
+       SELECT a.*, p.place AS current FROM (
+         SELECT value ->> 0 AS name, (value ->> 1)::uuid AS ticket, (value ->> 2)::bigint AS expected,
+                (value ->> 3)::bigint AS place
+         FROM jsonb_array_elements($3::text::jsonb)
+       ) a LEFT JOIN rate_limiter_places p ON p.name = a.name AND p.ticket = a.ticket
+     ), held AS MATERIALIZED (
+       SELECT g.name, g.version, g.state FROM rate_limiter_groups g WHERE g.name IN (SELECT name FROM given)
+       ORDER BY g.name FOR UPDATE
+     ), fit AS MATERIALIZED (
+       SELECT n.* FROM given n LEFT JOIN held h ON h.name = n.name
+       WHERE coalesce(h.version, 0) = n.expected AND n.since = (SELECT born FROM rate_limiter_epoch) AND ",
+    clock!(),
+    " - n.decided BETWEEN 0 AND n.max_age
+         AND NOT EXISTS (SELECT 1 FROM asked a WHERE a.name = n.name AND a.current IS DISTINCT FROM a.expected)
+     ), removed AS (
+       DELETE FROM rate_limiter_groups g USING fit f WHERE g.name = f.name AND f.expires <= f.decided
+     ), written AS (
+       INSERT INTO rate_limiter_groups AS g (name, version, written, expires, state)
+       SELECT name, version, decided, expires, state FROM fit WHERE expires > decided ORDER BY name
+       ON CONFLICT (name) DO UPDATE
+       SET version = excluded.version, written = excluded.written, expires = excluded.expires, state = excluded.state
+       WHERE EXISTS (SELECT 1 FROM held h WHERE h.name = g.name)
+       RETURNING g.name
+     ), swapped AS MATERIALIZED (
+       SELECT * FROM fit WHERE expires <= decided OR name IN (SELECT name FROM written)
+     ), moved AS MATERIALIZED (
+       SELECT s.name, s.decided, s.expires, a.ticket, a.place FROM asked a JOIN swapped s ON s.name = a.name
+       WHERE a.place IS DISTINCT FROM a.expected OR a.place IS NOT NULL
+     ), gone AS (
+       DELETE FROM rate_limiter_places p USING moved m WHERE p.name = m.name AND p.ticket = m.ticket AND m.place IS NULL
+     ), placed AS (
+       INSERT INTO rate_limiter_places AS p (name, ticket, place, written, expires)
+       SELECT name, ticket, place, decided, expires FROM moved WHERE place IS NOT NULL
+       ON CONFLICT (name, ticket) DO UPDATE
+       SET place = excluded.place, written = excluded.written, expires = excluded.expires
+     )
+     SELECT n.name, NULL, ",
+    clock!(),
+    ", (SELECT born FROM rate_limiter_epoch), CASE WHEN s.name IS NULL THEN coalesce(h.version, 0) END, h.state, NULL
+     FROM given n LEFT JOIN held h ON h.name = n.name LEFT JOIN swapped s ON s.name = n.name
+     UNION ALL
+     SELECT a.name, a.ticket::text, NULL, NULL, NULL, NULL, a.current FROM asked a WHERE a.current IS NOT NULL"
+);
+
+/// The epoch begins with the first call, and again when the clock was set back before it.
+const BEGIN: &str = concat!(
+    "INSERT INTO rate_limiter_epoch AS e (one, born) SELECT 1, ",
+    clock!(),
+    " ON CONFLICT (one) DO UPDATE SET born = least(e.born, excluded.born) RETURNING born"
+);
+
+/// Rows written later than now, before the clock was set back, keep their remaining time.
+const SET_BACK: [&str; 2] = [
+    concat!(
+        "UPDATE rate_limiter_groups SET expires = expires - written + now, written = now FROM (SELECT ",
+        clock!(),
+        " AS now) c WHERE written > now + 1000"
+    ),
+    concat!(
+        "UPDATE rate_limiter_places SET expires = expires - written + now, written = now FROM (SELECT ",
+        clock!(),
+        " AS now) c WHERE written > now + 1000"
+    ),
+];
+
+const REMOVE: [&str; 2] = [
+    concat!("DELETE FROM rate_limiter_places WHERE expires <= ", clock!()),
+    concat!("DELETE FROM rate_limiter_groups WHERE expires <= ", clock!()),
+];
+
+const COUNT: &str = "SELECT count(*) FROM rate_limiter_groups WHERE $1::bigint IS NULL OR true";
 
 /// The rate limiter in a PostgreSQL database, shared by all processes. [`SqlStore::rate_limiter`] opens it; clones share its state.
-#[derive(Debug, Clone)]
-pub struct SqlRateLimiter(Arc<State>);
+pub type SqlRateLimiter = SharedRateLimiter<SqlGroups>;
 
+/// States of groups in a PostgreSQL database.
 #[derive(Debug)]
-struct State {
+pub struct SqlGroups {
     store: SqlStore,
-    policy: RateLimitPolicy,
-    jitter: Jitter,
 }
 
 impl SqlStore {
@@ -96,204 +127,129 @@ impl SqlStore {
                 .to_owned();
             return Err(RateLimiterError::Unavailable { detail });
         }
-        let created: Result<(), StoreError> = transact!(self, tx, create_functions(tx));
-        created.map_err(unavailable)?;
-        let rate_limiter =
-            SqlRateLimiter(Arc::new(State { store: self.clone(), policy, jitter: Jitter::random() }));
-        // Empty tables start the minimum delay of all groups now and not with the first request.
-        rate_limiter.tracked_groups().await?;
-        Ok(rate_limiter)
+        let groups = SqlGroups { store: self.clone() };
+        groups.begin().await?;
+        SharedRateLimiter::open(groups, policy).await
     }
 }
 
-/// Creates the functions, unless they exist.
-async fn create_functions(tx: &mut crate::connection::Tx) -> Result<(), Fault> {
-    // The number of the advisory lock is arbitrary.
-    static LOCK: Sql = Sql::new("SELECT 1 FROM (SELECT pg_advisory_xact_lock(7239452018447)) l");
-    static LAST: LazyLock<String> =
-        LazyLock::new(|| statement("SELECT 1 WHERE to_regproc('{gate}_tracked') IS NOT NULL"));
-    tx.run(&LOCK, vec![]).await?;
-    if !tx.run_text(&LAST, vec![]).await?.is_empty() {
-        return Ok(());
-    }
-    for function in FUNCTIONS.iter().flat_map(|file| file.split(SEPARATOR)) {
-        tx.run_once(statement(function), vec![]).await?;
-    }
-    Ok(())
-}
-
-impl State {
-    /// The first parameters of most calls: the time of a manual clock and the policy.
-    fn common_args<'a>(&self) -> Vec<Arg<'a>> {
-        let RateLimitPolicy { backoff: back_off, breaker, .. } = &self.policy;
-        let (failures, cool_down, longest_open) = breaker.map_or((0, 0, 0), |breaker| {
-            (i64::from(breaker.failure_threshold), millis(breaker.cooldown), millis(breaker.max))
-        });
-        let policy = [
-            millis(self.policy.lease),
-            millis(self.policy.grace),
-            millis(back_off.first),
-            millis(back_off.max),
-            failures,
-            cool_down,
-            longest_open,
-            millis(self.policy.initial_latency),
-            millis(self.policy.idle_ttl),
-            millis(self.policy.failure_ttl),
-            saturating_i64(self.policy.max_groups as u64),
-            saturating_i64(self.policy.max_slots as u64),
-        ];
-        [Arg::OptInt(self.store.0.time.manual_now())].into_iter().chain(policy.map(Arg::Int)).collect()
-    }
-
+impl SqlGroups {
     async fn ask<'a>(
         &self,
         text: &'static str,
         more: impl Fn() -> Vec<Arg<'a>>,
     ) -> Result<Vec<Row>, RateLimiterError> {
-        let args = || {
-            let mut args = self.common_args();
-            args.extend(more());
-            args
-        };
+        let now = self.store.0.time.manual_now();
+        let args = || std::iter::once(Arg::OptInt(now)).chain(more()).collect();
         self.store
             .run_autocommit(text, args)
             .await
             .map_err(|fault| unavailable(self.store.store_error(fault)))
     }
 
-    /// Factor of a back-off delay, in thousandths of a percent.
-    fn jitter(&self) -> i64 {
-        let percent = u64::from(self.policy.backoff.jitter_percent);
-        saturating_i64(100_000 - percent * 1000 + self.jitter.next_u64() % (2 * percent * 1000 + 1))
+    /// Begins an epoch if there is none, and returns when it began.
+    async fn begin(&self) -> Result<i64, RateLimiterError> {
+        let rows = self.ask(BEGIN, Vec::new).await?;
+        rows.first().map(|row| row.int(0)).transpose().map_err(refused)?.ok_or_else(unclear)
     }
 }
 
 #[async_trait::async_trait]
-impl RateLimiter for SqlRateLimiter {
-    fn policy(&self) -> &RateLimitPolicy {
-        &self.0.policy
-    }
-
-    async fn reserve(
-        &self,
-        group: &Group,
-        ticket: Ticket,
-        limits: &RateLimits,
-    ) -> Result<Reservation, RateLimiterError> {
-        limits.check(group)?;
-        let ticket = hex(ticket);
-        let (random, part) = (self.0.jitter.next_u64() % 1_000_000, self.0.jitter.next_u64() % 1_000_000_000);
-        let rows = self.0.ask(&RESERVE, || {
-            vec![
-                Arg::Text(group.as_str()),
-                Arg::Text(&ticket),
-                Arg::Int(i64::from(limits.concurrency)),
-                Arg::Int(millis(limits.min_delay)),
-                Arg::Int(saturating_i64(random)),
-                Arg::Int(saturating_i64(part)),
-            ]
-        });
-        let rows = rows.await?;
-        let turn = || -> Result<Option<Reservation>, Fault> {
-            let Some(row) = rows.first() else { return Ok(None) };
-            let at = row.int(1)?;
-            let why = match row.text(0)?.as_str() {
-                "go" => {
-                    let (id, until) = (at.cast_unsigned(), timestamp(row.int(2)?));
-                    return Ok(Some(Reservation::Granted(Permit { group: group.clone(), id, until })));
-                }
-                "pace" => WaitReason::MinDelay,
-                "busy" => WaitReason::Concurrency,
-                "back_off" => WaitReason::Backoff,
-                "open" => WaitReason::CircuitOpen,
-                "crowded" => WaitReason::Overloaded,
-                _ => return Ok(None),
-            };
-            Ok(Some(Reservation::NotBefore { at: timestamp(at), reason: why }))
-        };
-        turn().map_err(refused)?.ok_or_else(unclear)
-    }
-
-    async fn cancel(&self, group: &Group, ticket: Ticket) -> Result<(), RateLimiterError> {
-        let ticket = hex(ticket);
-        self.0.ask(&LEAVE, || vec![Arg::Text(group.as_str()), Arg::Text(&ticket)]).await?;
-        Ok(())
-    }
-
-    async fn finish(&self, permit: &Permit, outcome: RequestOutcome) -> Result<(), RateLimiterError> {
-        let (word, retry_after) = match outcome {
-            RequestOutcome::Success => ("success", None),
-            RequestOutcome::Blocked { retry_after } => {
-                ("failure", retry_after.map(|asked| millis(asked.min(self.0.policy.max_retry_after))))
+impl GroupStore for SqlGroups {
+    async fn exchange(&self, exchanges: &[Exchange]) -> Result<Vec<Exchanged>, RateLimiterError> {
+        let args = || {
+            let (mut groups, mut places) = (Rows::new(), Rows::new());
+            for exchange in exchanges {
+                write_rows(exchange, &mut groups, &mut places);
             }
-            RequestOutcome::Failed => ("failure", None),
-            RequestOutcome::Neutral => ("neutral", None),
+            vec![Arg::Rows(groups), Arg::Rows(places)]
         };
-        let jitter = self.0.jitter();
-        let rows = self.0.ask(&FINISH, || {
-            let (id, jitter) = (Arg::Int(permit.id.cast_signed()), Arg::Int(jitter));
-            vec![Arg::Text(permit.group.as_str()), id, Arg::Text(word), Arg::OptInt(retry_after), jitter]
-        });
-        let held = rows.await?.first().map(|row| row.int(0)).transpose().map_err(refused)?;
-        match held {
-            Some(1) => Ok(()),
-            Some(_) => Err(RateLimiterError::Fenced { group: permit.group.clone() }),
-            None => Err(unclear()),
+        let rows = self.ask(EXCHANGE, args).await?;
+        let (mut groups, mut places) = (HashMap::new(), HashMap::new());
+        for row in &rows {
+            read_row(row, &mut groups, &mut places).map_err(refused)?;
         }
+        // The first call after a crash of the server begins an epoch.
+        let since = match groups.values().next() {
+            Some(GroupRow { since: Some(since), now, .. }) if since <= now => *since,
+            _ => self.begin().await?,
+        };
+        let mut exchanged = |Exchange { group, tickets, .. }: &Exchange| {
+            let GroupRow { now, version, state, .. } = groups.remove(group.as_str())?;
+            let Some(version) = version else { return Some(Exchanged::Swapped { now: timestamp(now) }) };
+            let place = |ticket: &Ticket| places.get(&(group.to_string(), hex(*ticket))).copied();
+            Some(Exchanged::Loaded(Loaded {
+                now: timestamp(now),
+                since: timestamp(since),
+                version: version.cast_unsigned(),
+                state,
+                places: tickets.iter().map(place).collect(),
+            }))
+        };
+        exchanges.iter().map(&mut exchanged).collect::<Option<_>>().ok_or_else(unclear)
     }
 
-    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, RateLimiterError>> {
-        let mut extended = Vec::with_capacity(permits.len());
-        for permits in permits.chunks(EXTEND_BATCH) {
-            let rows = self.0.ask(&EXTEND, || {
-                let mut rows = Rows::new();
-                for (place, permit) in permits.iter().enumerate() {
-                    rows.row()
-                        .text(permit.group.as_str())
-                        .int(permit.id.cast_signed())
-                        .int(saturating_i64(place as u64));
-                }
-                vec![Arg::Rows(rows)]
-            });
-            let mut answers: Vec<Result<Timestamp, RateLimiterError>> = match rows.await {
-                Ok(rows) => {
-                    permits.iter().enumerate().map(|(place, permit)| answer(&rows, place, permit)).collect()
-                }
-                Err(error) => vec![Err(error); permits.len()],
-            };
-            extended.append(&mut answers);
-        }
-        extended
+    fn test_now(&self) -> Option<Timestamp> {
+        self.store.0.time.manual_now().map(timestamp)
     }
 
-    async fn tracked_groups(&self) -> Result<u64, RateLimiterError> {
-        let now = self.0.store.0.time.manual_now();
-        let rows = self.0.store.run_autocommit(&TRACKED, || vec![Arg::OptInt(now)]).await.map_err(refused)?;
+    async fn count(&self) -> Result<u64, RateLimiterError> {
+        self.begin().await?;
+        for statement in SET_BACK.into_iter().chain(REMOVE) {
+            self.ask(statement, Vec::new).await?;
+        }
+        let rows = self.ask(COUNT, Vec::new).await?;
         rows.first().map(|row| row.count(0)).transpose().map_err(refused)?.ok_or_else(unclear)
     }
 }
 
-/// The answer for the permit at this place.
-fn answer(rows: &[Row], place: usize, permit: &Permit) -> Result<Timestamp, RateLimiterError> {
-    for row in rows {
-        if row.count(0).map_err(refused)? == place as u64 {
-            let until = row.opt_int(1).map_err(refused)?;
-            return until
-                .map(timestamp)
-                .ok_or_else(|| RateLimiterError::Fenced { group: permit.group.clone() });
-        }
+/// Answer for one group.
+struct GroupRow {
+    now: i64,
+    since: Option<i64>,
+    /// `None` if the state was swapped.
+    version: Option<i64>,
+    state: Vec<u8>,
+}
+
+fn read_row(
+    row: &Row,
+    groups: &mut HashMap<String, GroupRow>,
+    places: &mut HashMap<(String, String), u64>,
+) -> Result<(), Fault> {
+    let name = row.text(0)?;
+    if let Some(ticket) = row.opt_text(1)? {
+        places.insert((name, ticket.replace('-', "")), row.count(6)?);
+    } else {
+        let version = row.opt_int(4)?;
+        let state = if version.is_some_and(|version| version != 0) { row.bytes(5)? } else { vec![] };
+        groups.insert(name, GroupRow { now: row.int(2)?, since: row.opt_int(3)?, version, state });
     }
-    Err(unclear())
+    Ok(())
+}
+
+fn write_rows(Exchange { group, tickets, swap }: &Exchange, groups: &mut Rows, places: &mut Rows) {
+    let row = groups.row().text(group.as_str());
+    if let Some(swap) = swap {
+        let state: String = swap.state.iter().map(|octet| format!("{octet:02x}")).collect();
+        row.int(swap.expected.cast_signed())
+            .int(millis(swap.since))
+            .int(millis(swap.decided))
+            .int(i64::try_from(swap.max_age.as_millis()).unwrap_or(i64::MAX))
+            .int(swap.version.cast_signed())
+            .text(&state)
+            .int(millis(swap.expires));
+    }
+    let no_places = std::iter::repeat((None, None));
+    let swapped = swap.iter().flat_map(|swap| swap.places.iter().copied()).chain(no_places);
+    for (ticket, (expected, new)) in tickets.iter().zip(swapped) {
+        places.row().text(group.as_str()).text(&hex(*ticket));
+        places.opt_int(expected.map(saturating_i64)).opt_int(new.map(saturating_i64));
+    }
 }
 
 fn hex(ticket: Ticket) -> String {
     format!("{:032x}", ticket.as_u128())
-}
-
-/// A time span for the functions: milliseconds, rounded up.
-fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
 fn refused(fault: Fault) -> RateLimiterError {

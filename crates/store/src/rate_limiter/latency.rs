@@ -5,35 +5,55 @@ use std::time::Duration;
 /// Latency estimate of a group: EWMA of the latency and of its deviation, in milliseconds.
 ///
 /// The same estimate as TCP's of the round-trip time (RFC 6298), and for the same reason: the mean alone would be too
-/// short half of the time, and a caller that comes back too early waits twice.
+/// short half of the time, and a caller that comes back too early waits twice. A group that becomes fast shows it after two
+/// requests: no estimate exceeds twice the slower one of the last two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyEstimate {
     mean: u32,
     deviation: u32,
+    /// Latencies of the last two requests.
+    recent: [u32; 2],
 }
 
 impl LatencyEstimate {
     /// Estimate after the first request.
     pub fn first(latency: Duration) -> Self {
         let mean = millis(latency);
-        Self { mean, deviation: mean / 2 }
+        // One request says little, so that the second one counts as unknown.
+        Self { mean, deviation: mean / 2, recent: [mean, u32::MAX] }
     }
 
     /// Estimate after one more request.
+    #[must_use]
     pub fn update(self, latency: Duration) -> Self {
         let latency = millis(latency);
         let deviation = ewma(self.deviation, self.mean.abs_diff(latency), 4);
-        Self { mean: ewma(self.mean, latency, 8), deviation }
+        Self { mean: ewma(self.mean, latency, 8), deviation, recent: [latency, self.recent[0]] }
     }
 
     /// Mean latency.
     pub fn mean(self) -> Duration {
-        Duration::from_millis(u64::from(self.mean))
+        self.at_most_recent(u64::from(self.mean))
     }
 
     /// Latency that the next request is unlikely to exceed.
     pub fn upper_bound(self) -> Duration {
-        Duration::from_millis(u64::from(self.mean) + 2 * u64::from(self.deviation))
+        self.at_most_recent(u64::from(self.mean) + 2 * u64::from(self.deviation))
+    }
+
+    /// The estimate as numbers, to be stored.
+    pub fn to_millis(self) -> [u32; 4] {
+        [self.mean, self.deviation, self.recent[0], self.recent[1]]
+    }
+
+    /// A stored estimate.
+    pub fn from_millis([mean, deviation, last, before]: [u32; 4]) -> Self {
+        Self { mean, deviation, recent: [last, before] }
+    }
+
+    fn at_most_recent(self, millis: u64) -> Duration {
+        let recent = u64::from(self.recent[0].max(self.recent[1]));
+        Duration::from_millis(millis.min(2 * recent))
     }
 }
 
@@ -71,5 +91,13 @@ mod tests {
         assert_eq!(slow.upper_bound(), Duration::from_millis(u64::from(u32::MAX)));
         let fast = (0..400).fold(slow, |estimate, _| estimate.update(Duration::ZERO));
         assert_eq!(fast.upper_bound(), Duration::ZERO);
+    }
+
+    #[test]
+    fn two_fast_requests_make_a_slow_group_fast() {
+        let [slow, fast] = [3000, 10].map(Duration::from_millis);
+        let estimate = LatencyEstimate::first(slow).update(slow).update(fast);
+        assert!(estimate.mean() > slow / 2);
+        assert_eq!(estimate.update(fast).upper_bound(), Duration::from_millis(20));
     }
 }

@@ -7,6 +7,8 @@ mod latency;
 mod limits;
 mod policy;
 mod reservation;
+pub mod rules;
+pub mod shared;
 
 pub use error::RateLimiterError;
 pub use group::{Group, GroupError, Ticket};
@@ -28,11 +30,13 @@ use std::fmt::Debug;
 ///   otherwise;
 /// - after failures, the back-off and the circuit breaker of the [`RateLimitPolicy`].
 ///
-/// **Slots.** A caller that must wait gets a slot, stored under its [`Ticket`]. Slots are a minimum delay apart, or
-/// further where the concurrency limit and the latency of the group require it. A caller that asks again at its slot
-/// gets a permit, unless a slow request or a block has delayed the group; it then keeps its position and gets a later
-/// time. Asking early or repeatedly has no effect. An unused slot expires after [`RateLimitPolicy::grace`]; until then it delays
-/// newcomers by its own length at most.
+/// **Slots.** A caller that must wait gets a slot: a place in line, stored under its [`Ticket`], and the time of its expected
+/// turn. Slots are a minimum delay apart, or further where the concurrency limit and the latency of the group require it. A
+/// caller that asks again at its slot gets a permit, unless a slow request or a block has delayed the group; it then keeps
+/// its place and gets a later time. Asking early or repeatedly has no effect. A caller is told to come back no later than
+/// [`RateLimitPolicy::max_defer`] after the group may be free, so that it notices when the group has become faster. A later
+/// caller gets a permit first only if no earlier one is due. An unused slot expires after [`RateLimitPolicy::grace`]; until
+/// then it delays newcomers by its own length at most.
 ///
 /// **Isolation.** No group delays another.
 ///

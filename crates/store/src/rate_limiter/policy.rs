@@ -11,6 +11,9 @@ pub struct RateLimitPolicy {
     pub lease: Duration,
     /// How long after its time a slot can still be used.
     pub grace: Duration,
+    /// How much later than the group may be free a caller comes back at most, whatever its expected turn, since the group
+    /// may have become faster.
+    pub max_defer: Duration,
     /// Back-off after failures.
     pub backoff: BackoffPolicy,
     /// Maximum `Retry-After` that is respected.
@@ -36,6 +39,7 @@ impl Default for RateLimitPolicy {
         Self {
             lease: Duration::from_secs(60),
             grace: Duration::from_secs(30),
+            max_defer: Duration::from_secs(30),
             backoff: BackoffPolicy::default(),
             max_retry_after: Duration::from_secs(60 * 60),
             breaker: Some(CircuitBreakerPolicy::default()),
@@ -56,6 +60,7 @@ impl RateLimitPolicy {
         let times = [
             ("lease", self.lease),
             ("grace", self.grace),
+            ("max_defer", self.max_defer),
             ("backoff.max", max),
             ("max_retry_after", self.max_retry_after),
             ("breaker.max", self.breaker.map_or(Duration::ZERO, |breaker| breaker.max)),
@@ -67,6 +72,8 @@ impl RateLimitPolicy {
             format!("{name} is {time:?}; use a day or less")
         } else if self.lease < Duration::from_secs(1) {
             format!("lease is {:?}, too short to send a request in; use 1s or more", self.lease)
+        } else if self.max_defer < Duration::from_millis(100) {
+            format!("max_defer is {:?}, so that callers would poll; use 100ms or more", self.max_defer)
         } else if first > max {
             format!("backoff.first is {first:?}, more than backoff.max, which is {max:?}")
         } else if jitter_percent > 100 {

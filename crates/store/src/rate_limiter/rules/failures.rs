@@ -1,35 +1,36 @@
 //! Failures of a group in a row, with its back-off and circuit breaker.
 
-use crawlway_store::{
-    RateLimitPolicy, Timestamp, WaitReason,
-    rate_limiter::{Jitter, RequestOutcome},
+use crate::{
+    Timestamp,
+    rate_limiter::{Jitter, RateLimitPolicy, RequestOutcome, WaitReason},
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Failures of a group since its last success. A group without failures has no such state.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failures {
-    record: FailureRecord,
+    pub(super) record: FailureRecord,
     /// Permit of the last probe, which may have ended.
     pub(super) probe: Option<u64>,
 }
 
 /// Failures of a group as they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FailureRecord {
-    pub(super) blocks: u32,
+pub struct FailureRecord {
+    /// Number of failures in a row.
+    pub blocks: u32,
     /// Time of the last counted failure.
-    pub(super) since: Timestamp,
+    pub since: Timestamp,
     /// End of the back-off or of the cool-down.
-    pub(super) until: Timestamp,
+    pub until: Timestamp,
     /// Number of openings of the breaker in a row; 0 if it is closed.
-    pub(super) openings: u32,
+    pub openings: u32,
 }
 
 impl FailureRecord {
     /// Whether the record has expired, this long after the back-off.
-    pub(super) fn is_expired(&self, now: Timestamp, ttl: Duration) -> bool {
+    pub fn is_expired(&self, now: Timestamp, ttl: Duration) -> bool {
         self.until + ttl <= now
     }
 }
@@ -51,10 +52,6 @@ impl Failures {
             openings: policy.breaker.map_or(0, |_| record.openings),
         };
         Self { record, probe: None }
-    }
-
-    pub(super) fn record(&self) -> FailureRecord {
-        self.record
     }
 
     /// End of the back-off or of the cool-down.
