@@ -106,7 +106,8 @@ fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
     assert!(keys.len() > lab.ground_truth().indexed.len(), "only {} keys", keys.len());
     for key in keys {
         assert!(key["key"].as_str().unwrap().starts_with(&format!("{{{prefix}}}:")), "{key}");
-        let persistent = ["life", "groups"].map(|name| format!("{{{prefix}}}:gate:{name}"));
+        let persistent =
+            ["limiter:life", "limiter:groups", "gate:life"].map(|name| format!("{{{prefix}}}:{name}"));
         let expires = key["left"].as_i64().unwrap() > 0;
         assert!(expires || persistent.iter().any(|one| key["key"] == **one), "a key without TTL: {key}");
     }

@@ -42,7 +42,7 @@ async fn many_processes_need_two_swaps_a_permit_at_most() {
     let mut limiters = Vec::new();
     for _ in 0..contention::PROCESSES {
         let store = RedisStore::connect(options.clone()).await.unwrap();
-        limiters.push(store.rate_limiter(RateLimitPolicy::default()).await.unwrap());
+        limiters.push(store.rate_limiter(contention::policy()).await.unwrap());
     }
     contention::check_swaps(&limiters).await;
 }

@@ -3,7 +3,10 @@
 
 mod harness;
 
-use crawlway_store::{AttemptEnd, Frontier, StoreError, Trails, frontier::AddOutcome};
+use crawlway_store::{
+    AttemptEnd, Frontier, Group, RateLimitPolicy, RateLimiter, RateLimits, Reservation, StoreError, Ticket,
+    Timestamp, Trails, WaitReason, frontier::AddOutcome,
+};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use harness::{TestDatabase, crawl, look, trail_entry, url};
 use std::time::{Duration, Instant};
@@ -50,10 +53,12 @@ async fn back_to_step_11(database: &TestDatabase) {
 
 /// Reverts the rate limiter to its previous version, without its data.
 async fn back_to_step_16(database: &TestDatabase) {
-    for table in ["epoch", "groups", "places"] {
+    for table in ["epoch", "groups", "places", "previous"] {
         database.execute(&format!("DROP TABLE IF EXISTS rate_limiter_{table}")).await;
     }
     database.execute("CREATE TABLE gate_life (seen BIGINT NOT NULL)").await;
+    let lanes = "name TEXT, blocks BIGINT, since BIGINT, left_until BIGINT, openings BIGINT";
+    database.execute(&format!("CREATE TABLE gate_lanes ({lanes})")).await;
     database.execute("DELETE FROM crawlway_schema WHERE step > 16").await;
 }
 
@@ -67,7 +72,20 @@ async fn workers_of_the_previous_rate_limiter_are_refused_and_refuse() {
     let refused = SqlStore::open(database.options()).await.expect_err("its workers are alive").to_string();
     assert!(refused.contains("earlier version") && refused.contains("stop them, wait 30 s"), "{refused}");
     database.execute("UPDATE gate_life SET seen = seen - 11000").await;
-    database.open().await.close().await;
+    database
+        .execute(&format!(
+            "INSERT INTO gate_lanes VALUES ('blocked', 2, {seen}, {seen} + 100000, 0), ('idle', NULL, NULL, NULL, NULL)"
+        ))
+        .await;
+    let store = database.open().await;
+    let limiter = store.rate_limiter(RateLimitPolicy::default()).await.expect("the rate limiter opens");
+    let (group, limits) = (Group::new("blocked").unwrap(), RateLimits::one_at_a_time(Duration::ZERO));
+    let reservation = limiter.reserve(&group, Ticket::from_u128(1), &limits).await;
+    let Ok(Reservation::NotBefore { at, reason: WaitReason::Backoff }) = reservation else {
+        panic!("its back-off goes on: {reservation:?}")
+    };
+    assert!(at > Timestamp::now() + Duration::from_secs(90), "{at:?}");
+    store.close().await;
     database
         .execute("DO $$ BEGIN ASSERT to_regclass('gate_life') IS NULL, 'its tables are gone'; END $$")
         .await;

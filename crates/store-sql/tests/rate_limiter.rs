@@ -19,8 +19,12 @@ use std::{sync::Arc, time::Duration};
 const GAP: Duration = Duration::from_millis(400);
 
 async fn by_the_server(database: &TestDatabase) -> SqlRateLimiter {
+    with_policy(database, RateLimitPolicy::default()).await
+}
+
+async fn with_policy(database: &TestDatabase, policy: RateLimitPolicy) -> SqlRateLimiter {
     let options = SqlOptions { clock: Clock::System, ..database.options() };
-    SqlStore::open(options).await.unwrap().rate_limiter(RateLimitPolicy::default()).await.unwrap()
+    SqlStore::open(options).await.unwrap().rate_limiter(policy).await.unwrap()
 }
 
 fn group(name: &str) -> Group {
@@ -141,7 +145,7 @@ async fn many_processes_need_two_swaps_a_permit_at_most() {
     let database = TestDatabase::postgres().await;
     let mut limiters = Vec::new();
     for _ in 0..contention::PROCESSES {
-        limiters.push(by_the_server(&database).await);
+        limiters.push(with_policy(&database, contention::policy()).await);
     }
     contention::check_swaps(&limiters).await;
     database.clear().await;

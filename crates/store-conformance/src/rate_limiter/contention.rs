@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure of a rate limiter fails the test, wherever it is noticed")]
 
 use crawlway_store::{
-    Group, RateLimiter, RateLimits, RequestOutcome, Reservation, Ticket, Timestamp,
+    Group, RateLimitPolicy, RateLimiter, RateLimits, RequestOutcome, Reservation, Ticket, Timestamp,
     rate_limiter::shared::{GroupStore, SharedRateLimiter},
 };
 use std::time::Duration;
@@ -11,6 +11,11 @@ use tokio::task::JoinSet;
 /// Number of limiters, each with connections of its own, as one process has.
 pub const PROCESSES: usize = 16;
 const ASKS: usize = 200;
+
+/// Policy of the limiters. Callers come back soon, whatever the latency, so that the case does not wait for them.
+pub fn policy() -> RateLimitPolicy {
+    RateLimitPolicy { max_defer: Duration::from_secs(1), ..RateLimitPolicy::default() }
+}
 
 /// Every limiter sends many requests at once to one group, on the server's clock. Panics if that takes more than two swaps for each
 /// permit, the ends of requests included.

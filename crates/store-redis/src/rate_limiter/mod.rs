@@ -29,9 +29,12 @@ pub(crate) async fn open(
     store: RedisStore,
     policy: RateLimitPolicy,
 ) -> Result<RedisRateLimiter, RateLimiterError> {
-    previous::replace(&store).await?;
+    let failures = previous::failures(&store).await?;
     let script = Script::new(&store.0.prefix, &[include_str!("groups.lua")]);
-    SharedRateLimiter::open(RedisGroups { store, script }, policy).await
+    let limiter = SharedRateLimiter::open(RedisGroups { store: store.clone(), script }, policy).await?;
+    limiter.restore_failures(failures).await?;
+    previous::replace(&store).await?;
+    Ok(limiter)
 }
 
 impl RedisGroups {

@@ -9,7 +9,7 @@ use crate::{
     options::millis,
     script::{Call, Script, texts},
 };
-use crawlway_store::RateLimiterError;
+use crawlway_store::{Group, RateLimiterError, Timestamp, rate_limiter::rules::FailureRecord};
 use std::time::Duration;
 
 /// Time without a call after which no worker of the previous version sends requests: each extends its permits more often.
@@ -18,21 +18,43 @@ const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// Text in place of the previous version's state.
 const REPLACED: &str = "replaced by limiter:life; update this worker";
 
-/// Replaces the state of the previous version, or refuses while its workers are alive.
+/// Groups of the previous version that are in back-off. Refuses while its workers are alive.
+pub(super) async fn failures(store: &RedisStore) -> Result<Vec<(Group, FailureRecord)>, RateLimiterError> {
+    let texts = call(store, "").await?;
+    let record = |fields: &[String]| {
+        let [name, blocks, since, until, openings] = fields else { return None };
+        let record = FailureRecord {
+            blocks: blocks.parse().ok()?,
+            since: Timestamp::from_millis(since.parse().ok()?),
+            until: Timestamp::from_millis(until.parse().ok()?),
+            openings: openings.parse().ok()?,
+        };
+        Some((Group::new(name.as_str()).ok()?, record))
+    };
+    Ok(texts.chunks(5).filter_map(record).collect())
+}
+
+/// Makes calls of the previous version fail from now on.
 pub(super) async fn replace(store: &RedisStore) -> Result<(), RateLimiterError> {
+    call(store, REPLACED).await.map(drop)
+}
+
+async fn call(store: &RedisStore, replacement: &str) -> Result<Vec<String>, RateLimiterError> {
     let script = Script::new(&store.0.prefix, &[include_str!("previous.lua")]);
-    let mut call = Call { keys: vec![store.0.key("gate:life")], arguments: vec![] };
+    let keys = ["gate:life", "gate:groups", "gate:lane:"].map(|key| store.0.key(key));
+    let mut call = Call { keys: keys.to_vec(), arguments: vec![] };
     call.push(store.0.clock.argument());
     call.push(millis(MAX_SILENCE));
-    call.push(REPLACED);
+    call.push(replacement);
     let answers = script.call(&store.0.link, &[call], None).await?;
-    match answers.first().and_then(texts).as_deref() {
-        Some([age, ..]) => Err(RateLimiterError::Unavailable {
+    let texts = answers.first().and_then(texts).unwrap_or_default();
+    match texts.as_slice() {
+        [age] => Err(RateLimiterError::Unavailable {
             detail: format!(
                 "workers of an earlier version use the rate limiter on this Redis server, the last one {age} ms ago, and two \
                  versions together would break minimum delays; stop them, wait {MAX_SILENCE:?}, and start this one again"
             ),
         }),
-        _ => Ok(()),
+        _ => Ok(texts),
     }
 }

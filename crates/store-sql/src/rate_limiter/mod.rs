@@ -112,7 +112,7 @@ const COUNT: &str = "SELECT count(*) FROM rate_limiter_groups WHERE $1::bigint I
 pub type SqlRateLimiter = SharedRateLimiter<SqlGroups>;
 
 /// States of groups in a PostgreSQL database.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SqlGroups {
     store: SqlStore,
 }
@@ -129,7 +129,12 @@ impl SqlStore {
         }
         let groups = SqlGroups { store: self.clone() };
         groups.begin().await?;
-        SharedRateLimiter::open(groups, policy).await
+        let rows = groups.run(previous::FAILURES, Vec::new).await?;
+        let failures: Result<Vec<_>, Fault> = rows.iter().map(previous::failures).collect();
+        let limiter = SharedRateLimiter::open(groups.clone(), policy).await?;
+        limiter.restore_failures(failures.map_err(refused)?.into_iter().flatten().collect()).await?;
+        groups.run(previous::FORGET, Vec::new).await?;
+        Ok(limiter)
     }
 }
 
@@ -140,11 +145,16 @@ impl SqlGroups {
         more: impl Fn() -> Vec<Arg<'a>>,
     ) -> Result<Vec<Row>, RateLimiterError> {
         let now = self.store.0.time.manual_now();
-        let args = || std::iter::once(Arg::OptInt(now)).chain(more()).collect();
-        self.store
-            .run_autocommit(text, args)
-            .await
-            .map_err(|fault| unavailable(self.store.store_error(fault)))
+        self.run(text, || std::iter::once(Arg::OptInt(now)).chain(more()).collect()).await
+    }
+
+    async fn run<'a>(
+        &self,
+        text: &'static str,
+        args: impl Fn() -> Vec<Arg<'a>>,
+    ) -> Result<Vec<Row>, RateLimiterError> {
+        let rows = self.store.run_autocommit(text, args).await;
+        rows.map_err(|fault| unavailable(self.store.store_error(fault)))
     }
 
     /// Begins an epoch if there is none, and returns when it began.

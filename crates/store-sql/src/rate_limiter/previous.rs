@@ -1,7 +1,13 @@
 //! The previous version of the rate limiter in the same database. Two limiters would break minimum delays, so that only one of
 //! them can be in use.
 
-use crate::{connection::Tx, dialect::Sql, fault::Fault};
+use crate::{
+    connection::{Row, Tx},
+    dialect::Sql,
+    fault::Fault,
+    time::timestamp,
+};
+use crawlway_store::{Group, rate_limiter::rules::FailureRecord};
 
 /// Time without a call after which no worker of the previous version sends requests, in seconds: each extends its permits
 /// more often.
@@ -20,4 +26,23 @@ pub(crate) async fn refuse_previous(tx: &mut Tx) -> Result<(), Fault> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Failures of groups of the previous version.
+pub(super) const FAILURES: &str =
+    "SELECT name, blocks, since, left_until, coalesce(openings, 0) FROM rate_limiter_previous";
+
+/// Forgets them, once they are restored.
+pub(super) const FORGET: &str = "DELETE FROM rate_limiter_previous";
+
+/// Group with its failures, from a row of [`FAILURES`].
+pub(super) fn failures(row: &Row) -> Result<Option<(Group, FailureRecord)>, Fault> {
+    let count = |column| row.count(column).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let record = FailureRecord {
+        blocks: count(1)?,
+        since: timestamp(row.int(2)?),
+        until: timestamp(row.int(3)?),
+        openings: count(4)?,
+    };
+    Ok(Group::new(&row.text(0)?).ok().map(|group| (group, record)))
 }

@@ -2,6 +2,10 @@
 -- no tables any more, so that its workers fail instead of breaking minimum delays. As before, nothing is logged: a crash of the
 -- server empties these tables, and every group waits one minimum delay first.
 
+-- Back-off of the previous version, until the first rate limiter is opened.
+CREATE UNLOGGED TABLE rate_limiter_previous AS
+    SELECT name, blocks, since, left_until, openings FROM gate_lanes WHERE blocks IS NOT NULL;
+
 DROP TYPE IF EXISTS gate_policy CASCADE;
 DROP TABLE IF EXISTS gate_life, gate_lanes, gate_flight, gate_line;
 

@@ -113,6 +113,11 @@ impl GroupState {
             }
             Request::Finish { id, outcome } => self.finish(id, outcome, context),
             Request::Extend { id } => self.extend(id, context),
+            Request::Restore(record) => {
+                let restored = || Box::new(Failures::restored(record, context.now, context.policy));
+                self.failures.get_or_insert_with(restored);
+                Answer::Finished
+            }
         }
     }
 

@@ -100,6 +100,8 @@ pub enum Request {
         /// Id of the permit.
         id: u64,
     },
+    /// Failures that an earlier version has recorded, for a group without failures.
+    Restore(FailureRecord),
 }
 
 /// Answer to a [`Request`].
@@ -123,7 +125,7 @@ pub enum Answer {
     },
     /// The ticket has no place any more.
     Cancelled,
-    /// The request has ended.
+    /// The request has ended, or the failures are restored.
     Finished,
     /// New end of the lease.
     Extended(Timestamp),

@@ -22,7 +22,7 @@ pub use store::{Exchange, Exchanged, GroupStore, Loaded, Swap};
 use super::{
     Group, Jitter, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome,
     Reservation, Ticket, WaitReason,
-    rules::{Answer, Context, LastRequests, Request, decide},
+    rules::{Answer, Context, FailureRecord, LastRequests, Request, decide},
 };
 use crate::Timestamp;
 use known::{Known, KnownGroup};
@@ -100,6 +100,23 @@ impl<S: GroupStore> SharedRateLimiter<S> {
     /// Number of swaps of this process, failed ones included.
     pub fn swaps(&self) -> u64 {
         self.0.swaps.load(Ordering::Relaxed)
+    }
+
+    /// Restores the failures of groups that an earlier version has recorded, so that their back-off goes on.
+    pub async fn restore_failures(
+        &self,
+        failures: Vec<(Group, FailureRecord)>,
+    ) -> Result<(), RateLimiterError> {
+        let mut answers = Vec::with_capacity(failures.len());
+        for (group, record) in failures {
+            let (call, answer) = Call::new(None, Request::Restore(record));
+            queue::push(&self.0, &group, call);
+            answers.push(answer);
+        }
+        for answer in answers {
+            answer.await.map_err(|_| queue::shut_down())??;
+        }
+        Ok(())
     }
 
     async fn call(
