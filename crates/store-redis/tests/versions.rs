@@ -26,7 +26,10 @@ async fn workers_of_the_previous_version_are_refused_and_refuse() {
     let store = RedisStore::connect(options).await.unwrap();
     clock.advance(Duration::from_secs(20));
     let refused = store.rate_limiter(RateLimitPolicy::default()).await.unwrap_err().to_string();
-    assert!(refused.contains("earlier version") && refused.contains("stop them, wait 30s"), "{refused}");
+    assert!(
+        refused.contains("earlier version") && refused.contains("stop them; this one goes on 30s later"),
+        "{refused}"
+    );
     let _: Vec<Option<String>> = read.query_async(&mut previous).await.unwrap();
 
     clock.advance(Duration::from_secs(11));

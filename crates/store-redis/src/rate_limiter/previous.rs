@@ -52,7 +52,7 @@ async fn call(store: &RedisStore, replacement: &str) -> Result<Vec<String>, Rate
         [age] => Err(RateLimiterError::Unavailable {
             detail: format!(
                 "workers of an earlier version use the rate limiter on this Redis server, the last one {age} ms ago, and two \
-                 versions together would break minimum delays; stop them, wait {MAX_SILENCE:?}, and start this one again"
+                 versions together would break minimum delays; stop them; this one goes on {MAX_SILENCE:?} later"
             ),
         }),
         _ => Ok(texts),

@@ -7,7 +7,7 @@ use crate::{
     fault::Fault,
     time::timestamp,
 };
-use crawlway_store::{Group, rate_limiter::rules::FailureRecord};
+use crawlway_store::{Group, StoreError, rate_limiter::rules::FailureRecord};
 
 /// Time without a call after which no worker of the previous version sends requests, in seconds: each extends its permits
 /// more often.
@@ -20,10 +20,13 @@ pub(crate) async fn refuse_previous(tx: &mut Tx) -> Result<(), Fault> {
     );
     let rows = tx.run(&LAST, vec![]).await?;
     match rows.first().map(|row| row.int(0)).transpose()? {
-        Some(age) if age.abs() < MAX_SILENCE * 1000 => Err(Fault::invalid(format!(
-            "workers of an earlier version use the rate limiter in this database, the last one {age} ms ago, and two versions \
-             together would break minimum delays; stop them, wait {MAX_SILENCE} s, and start this one again"
-        ))),
+        // Temporary, so that a process waits until they are gone.
+        Some(age) if age.abs() < MAX_SILENCE * 1000 => Err(Fault::Contract(StoreError::Unavailable {
+            detail: format!(
+                "workers of an earlier version use the rate limiter in this database, the last one {age} ms ago, and two versions \
+                 together would break minimum delays; stop them; this one goes on {MAX_SILENCE} s later"
+            ),
+        })),
         _ => Ok(()),
     }
 }
