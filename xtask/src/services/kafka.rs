@@ -234,7 +234,8 @@ mod tests {
 
     #[test]
     fn jars_are_pinned() {
-        let names: std::collections::BTreeSet<&str> = JARS.lines().filter_map(|line| line.rsplit('/').next()).collect();
+        let names: std::collections::BTreeSet<&str> =
+            JARS.lines().filter_map(|line| line.rsplit('/').next()).collect();
         assert_eq!(names.len(), JARS.lines().count(), "each jar has a name of its own");
         for line in JARS.lines() {
             let (checksum, path) = line.split_once(' ').unwrap();

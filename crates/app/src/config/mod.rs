@@ -13,6 +13,7 @@ mod layers;
 mod metrics;
 mod problem;
 mod queue;
+mod kafka;
 mod rabbitmq;
 mod rate_limit;
 mod records;
@@ -33,6 +34,7 @@ pub(crate) use inventory::{InventoryKind, InventoryTable};
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use metrics::MetricsSettings;
 pub(crate) use problem::{Problem, Problems};
+pub(crate) use kafka::{KafkaSettings, LedgerKind};
 #[cfg(feature = "rabbitmq")]
 pub(crate) use rabbitmq::RabbitAddress;
 pub(crate) use rabbitmq::RabbitSettings;
