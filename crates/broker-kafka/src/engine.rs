@@ -36,7 +36,6 @@ const BINDINGS_AGE: Duration = Duration::from_secs(1);
 type Bindings = (Instant, Vec<(String, String)>);
 
 /// Shared state of a broker handle. Each operation of the contract is an `impl Engine` in a file of its own.
-#[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) connection: Arc<Connection>,
     pub(crate) ledger: Arc<dyn Ledger>,
@@ -55,6 +54,12 @@ pub(crate) struct Engine {
     pub(crate) pause_changes: AtomicU64,
     closed: AtomicBool,
     pub(crate) closing: Notify,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("connection", &self.connection).finish_non_exhaustive()
+    }
 }
 
 impl Engine {
