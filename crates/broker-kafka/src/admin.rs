@@ -8,7 +8,7 @@ use crate::{
     names::{Source, Topic},
     watermark::{Progress, Settled},
 };
-use crawlway_broker::{BrokerError, Depth, QueueName};
+use crawlway_broker::{BrokerError, Depth, QueueName, Timestamp};
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{CommitMode, Consumer as _},
@@ -34,7 +34,8 @@ impl Engine {
         let dead = self.ledger.count_dead_letters(queue.as_str()).await.map_err(Failure::from)?;
         let offsets = self.offsets(&local).await?;
         let marks = offsets.marks(self, &local).await?;
-        let state = local.state();
+        let mut state = local.state();
+        state.advance(Timestamp::now());
         let (mut main, mut wait) = (0, 0);
         for (source, end) in &offsets.end {
             let low =

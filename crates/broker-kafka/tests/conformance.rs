@@ -29,7 +29,7 @@ impl KafkaHarness {
 impl Drop for KafkaHarness {
     fn drop(&mut self) {
         for process in self.open.drain(..) {
-            let (broker, runtime) = (process.broker.clone(), process.runtime.handle().clone());
+            let (broker, runtime) = (process.broker.clone(), process.handle());
             // In a thread, since this one belongs to a runtime and must not block.
             let delete = move || runtime.block_on(support::delete_topics(&*broker, &servers::kafka()));
             let _ = std::thread::spawn(delete).join();

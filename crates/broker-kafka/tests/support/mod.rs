@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 /// Timeout of everything that must happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
@@ -52,7 +52,7 @@ impl TestLedger {
 /// Broker handle with a runtime of its own, which stands for a process: shutting it down is a kill.
 pub(crate) struct Process {
     pub(crate) broker: Arc<LengthLimited<KafkaBroker>>,
-    pub(crate) runtime: Runtime,
+    runtime: Option<Runtime>,
 }
 
 impl Process {
@@ -61,11 +61,24 @@ impl Process {
         let runtime = runtime.expect("a runtime");
         let connecting = runtime.spawn(crawlway_broker_kafka::connect(options, ledger));
         let broker = connecting.await.expect("the connecting task").expect("the server answers");
-        Self { broker: Arc::new(broker), runtime }
+        Self { broker: Arc::new(broker), runtime: Some(runtime) }
     }
 
+    /// Ends all its tasks at once.
     pub(crate) fn kill(self) {
-        self.runtime.shutdown_background();
+        drop(self);
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.runtime.as_ref().expect("it runs").handle().clone()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
