@@ -10,6 +10,7 @@ mod canonical_and_redirects;
 mod commands;
 mod earlier_release;
 mod invalid_messages;
+mod kafka;
 mod kills;
 mod lab;
 mod log_and_progress;

@@ -83,6 +83,9 @@ fn servers(name: &str, args: &[String]) -> Vec<String> {
         args.iter().zip(args.iter().skip(1)).any(|(flag, value)| flag == "--broker" && value == broker)
             || args.iter().any(|arg| arg.strip_prefix("--broker=") == Some(broker))
     };
+    if name == "queue" && uses("kafka") {
+        return vec!["kafka".to_owned(), "redis".to_owned()];
+    }
     let needed: &[&str] = match (name, uses("rabbitmq")) {
         ("queue", true) => &["rabbitmq"],
         ("inventory", true) => &["postgres", "rabbitmq"],
@@ -94,7 +97,7 @@ fn servers(name: &str, args: &[String]) -> Vec<String> {
 
 /// Whether servers run already, as in `cargo xtask services -- cargo xtask bench …`.
 fn has_servers() -> bool {
-    std::env::var_os("CRAWLWAY_TEST_RABBITMQ").is_some()
+    ["CRAWLWAY_TEST_RABBITMQ", "CRAWLWAY_TEST_KAFKA"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
 /// Benchmarks of the crate, from cargo and the source files.
@@ -157,6 +160,7 @@ mod tests {
             servers(name, &line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         };
         assert_eq!(servers("queue", "--runs 3 --broker rabbitmq"), ["rabbitmq"]);
+        assert_eq!(servers("queue", "--broker kafka"), ["kafka", "redis"]);
         assert_eq!(servers("crawl", "--broker=rabbitmq --json"), ["postgres", "redis", "rabbitmq"]);
         assert_eq!(servers("inventory", "--overload --broker rabbitmq"), ["postgres", "rabbitmq"]);
         for (name, line) in

@@ -26,6 +26,7 @@ mod docker;
 mod find;
 mod install;
 mod instance;
+mod kafka;
 mod mongodb;
 mod postgres;
 mod process;
@@ -40,7 +41,8 @@ mod supervisor;
 pub(crate) use supervisor::{Options as SupervisorOptions, run as run_supervisor};
 
 /// All servers. A new one is a file beside `postgres.rs` and a line here.
-const SERVERS: &[&dyn Server] = &[&postgres::Postgres, &redis::Redis, &rabbitmq::RabbitMq, &mongodb::MongoDb];
+const SERVERS: &[&dyn Server] =
+    &[&postgres::Postgres, &redis::Redis, &rabbitmq::RabbitMq, &mongodb::MongoDb, &kafka::Kafka];
 
 const INTERRUPT: usize = 1;
 const TERMINATE: usize = 2;

@@ -4,6 +4,7 @@
 pub mod certificates;
 pub mod foreign_client;
 pub mod http;
+pub mod private_kafka;
 pub mod private_mongodb;
 pub mod private_postgres;
 pub mod private_rabbitmq;

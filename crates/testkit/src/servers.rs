@@ -52,6 +52,18 @@ pub fn mongodb() -> String {
     address(MONGODB)
 }
 
+/// Environment variable with the address of a Kafka on which tests create topics of their own.
+pub const KAFKA: &str = "CRAWLWAY_TEST_KAFKA";
+
+/// Address of the shared Kafka, such as `127.0.0.1:9093`. To kill a server, use a
+/// [`PrivateKafka`](crate::private_kafka::PrivateKafka).
+///
+/// # Panics
+/// If the variable is not set.
+pub fn kafka() -> String {
+    address(KAFKA)
+}
+
 /// Address and credentials of a RabbitMQ server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RabbitMq {

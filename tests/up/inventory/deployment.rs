@@ -1,9 +1,14 @@
-//! Deployments of the flow: one process on the embedded defaults, or gateway and worker as two processes on RabbitMQ and
-//! MongoDB.
+//! Deployments of the flow: one process on the embedded defaults, or gateway and worker as two processes on MongoDB and RabbitMQ or
+//! Kafka.
 
 use super::site::Site;
 use crate::lab::{Lab, Up};
-use crawlway_testkit::{private_mongodb::PrivateMongoDb, servers::RabbitMq, virtual_host::VirtualHost};
+use crawlway_testkit::{
+    private_kafka::PrivateKafka,
+    private_mongodb::PrivateMongoDb,
+    servers::{self, RabbitMq},
+    virtual_host::VirtualHost,
+};
 use rustix::process::Signal;
 
 const ALL_PARTS: &[&str] = &["up", "--json"];
@@ -13,6 +18,7 @@ pub(crate) const WORKER: &[&str] = &["up", "--only", "inventory", "--json"];
 pub(crate) struct Deployment {
     pub(crate) lab: Lab,
     servers: Option<Servers>,
+    kafka: Option<PrivateKafka>,
 }
 
 /// Private servers of one test.
@@ -24,7 +30,7 @@ pub(crate) struct Servers {
 impl Deployment {
     /// One process on the embedded defaults.
     pub(crate) fn single_process(site: &Site, settings: &str) -> Self {
-        Self { lab: site.lab(settings), servers: None }
+        Self { lab: site.lab(settings), servers: None, kafka: None }
     }
 
     /// Gateway and worker as two processes. The name is unique among the tests.
@@ -32,7 +38,24 @@ impl Deployment {
         let servers = Servers { host: VirtualHost::new(name), mongo: PrivateMongoDb::start() };
         let lab =
             two_process_lab(site, settings, &servers.host.server, &servers.host.name, servers.mongo.url());
-        Self { lab, servers: Some(servers) }
+        Self { lab, servers: Some(servers), kafka: None }
+    }
+
+    /// Gateway and worker as two processes on Kafka, with the ledger in Redis.
+    pub(crate) fn on_kafka(site: &Site, settings: &str, name: &str) -> Self {
+        let kafka = PrivateKafka::start("");
+        let mut deployment = Self::two_processes(site, settings, name);
+        deployment.lab.variables.extend([
+            ("CRAWLWAY_BROKER__KIND", "kafka".to_owned()),
+            ("CRAWLWAY_BROKER__KAFKA__SERVERS", kafka.address()),
+            ("CRAWLWAY_BROKER__KAFKA__PARTITIONS", "2".to_owned()),
+            ("CRAWLWAY_BROKER__KAFKA__SESSION_TIMEOUT", "2s".to_owned()),
+            ("CRAWLWAY_BROKER__KAFKA__LEDGER", "redis".to_owned()),
+            ("CRAWLWAY_REDIS__URL", servers::redis()),
+            ("CRAWLWAY_REDIS__PREFIX", format!("{name}-{}", std::process::id())),
+        ]);
+        deployment.kafka = Some(kafka);
+        deployment
     }
 
     /// The servers that the two processes share.

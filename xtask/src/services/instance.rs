@@ -188,7 +188,7 @@ fn data_directory(server: &dyn Server, run: &RunDirectory, account: Option<&Acco
 }
 
 /// Free ports of the loopback interface. All are bound until the last is found, so that they differ.
-fn free_ports(count: usize) -> io::Result<Vec<u16>> {
+pub(super) fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<io::Result<_>>()?;
     listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()

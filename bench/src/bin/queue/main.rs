@@ -1,11 +1,12 @@
-//! The embedded queue compared with a plain segment log; RabbitMQ compared with its plain client and the embedded queue; a large
-//! backlog; many groups.
+//! The embedded queue compared with a plain segment log; RabbitMQ and Kafka compared with their plain clients; a large backlog; many
+//! groups.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod backlog;
 mod baseline;
 mod broker;
 mod groups;
+mod kafka;
 mod rabbitmq;
 
 use broker::Calls;
@@ -19,10 +20,10 @@ use std::{
 /// Durable publish, receive and settle, compared with a baseline in alternating runs.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Broker: the embedded queue, or RabbitMQ, which `cargo xtask bench` starts.
+    /// Broker: the embedded queue, RabbitMQ or Kafka, which `cargo xtask bench` starts.
     #[arg(long, value_enum, default_value_t = Measured::Embedded)]
     broker: Measured,
-    /// Messages per run: 200,000, or 40,000 on RabbitMQ.
+    /// Messages per run: 200,000, or 40,000 on RabbitMQ and Kafka.
     #[arg(long)]
     messages: Option<usize>,
     /// Bytes per message.
@@ -48,6 +49,7 @@ struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Measured {
     Embedded,
+    Kafka,
     Rabbitmq,
 }
 
@@ -75,6 +77,7 @@ fn main() -> anyhow::Result<()> {
     }
     match arguments.broker {
         Measured::Embedded => compare(&arguments, &folder),
+        Measured::Kafka => kafka::compare(&arguments, &folder),
         Measured::Rabbitmq => rabbitmq::compare(&arguments, &folder),
     }
 }

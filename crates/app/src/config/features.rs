@@ -3,7 +3,8 @@
 use super::layers::Entry;
 
 /// Names of backends in settings, the cargo feature of each, and whether it is compiled in.
-const BACKENDS: [(&str, &str, bool); 5] = [
+const BACKENDS: [(&str, &str, bool); 6] = [
+    ("kafka", "kafka", cfg!(feature = "kafka")),
     ("rabbitmq", "rabbitmq", cfg!(feature = "rabbitmq")),
     ("redis", "redis", cfg!(feature = "redis")),
     ("mongodb", "mongodb", cfg!(feature = "mongodb")),

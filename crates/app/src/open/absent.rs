@@ -6,6 +6,33 @@ fn refused<T>(backend: &str) -> anyhow::Result<T> {
     bail!("this build leaves out {backend}; build with `--features full`")
 }
 
+#[cfg(not(feature = "kafka"))]
+pub(super) mod kafka {
+    use crate::config::{Config, KafkaSettings};
+    use crawlway_broker::{QueueBackend, QueueSpec};
+    use std::sync::Arc;
+
+    pub(crate) async fn open(
+        config: &Config,
+        settings: &KafkaSettings,
+        table: &str,
+    ) -> anyhow::Result<Arc<dyn QueueBackend>> {
+        open_later(config, settings, table)
+    }
+
+    pub(crate) fn open_later(
+        _: &Config,
+        _: &KafkaSettings,
+        _: &str,
+    ) -> anyhow::Result<Arc<dyn QueueBackend>> {
+        super::refused("Kafka")
+    }
+
+    pub(crate) fn check(_: &Config, _: &KafkaSettings, _: &str, _: &[QueueSpec]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 #[cfg(not(feature = "rabbitmq"))]
 pub(super) mod rabbitmq {
     use crate::config::RabbitSettings;
@@ -42,6 +69,14 @@ pub(super) mod redis {
         _: &Config,
         _: Option<Duration>,
     ) -> anyhow::Result<Arc<dyn RateLimiter>> {
+        super::refused("Redis")
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) async fn ledger(
+        _: &Config,
+        _: Option<Duration>,
+    ) -> anyhow::Result<Arc<dyn crawlway_store::Ledger>> {
         super::refused("Redis")
     }
 

@@ -1,8 +1,8 @@
 //! Opens the brokers in use, and defines their queues.
 
-use super::{must_be_a_directory, not_while_served, rabbitmq};
+use super::{kafka, must_be_a_directory, not_while_served, rabbitmq};
 use crate::{
-    config::{BrokerInUse, ByteSize, Config, RabbitSettings},
+    config::{BrokerInUse, ByteSize, Config, KafkaSettings, LedgerKind, RabbitSettings, RecordKind},
     flows::{self, FlowModule},
     output::warn,
     permissions,
@@ -31,6 +31,7 @@ const EMBEDDED_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 
 pub(crate) struct BrokerSettings {
     kind: BrokerKind,
     embedded: EmbeddedSettings,
+    pub(super) kafka: KafkaSettings,
     pub(super) rabbitmq: RabbitSettings,
 }
 
@@ -38,6 +39,7 @@ pub(crate) struct BrokerSettings {
 #[serde(rename_all = "snake_case")]
 enum BrokerKind {
     Embedded,
+    Kafka,
     Rabbitmq,
 }
 
@@ -54,10 +56,18 @@ impl BrokerSettings {
         self.kind != BrokerKind::Embedded
     }
 
+    /// Whether it needs a ledger that is in the data directory with these records.
+    pub(crate) fn owns_ledger(&self, records: RecordKind) -> bool {
+        self.kind == BrokerKind::Kafka
+            && self.kafka.ledger == LedgerKind::Records
+            && records == RecordKind::Embedded
+    }
+
     /// Name of the backend in health responses.
     pub(crate) fn backend(&self) -> &'static str {
         match self.kind {
             BrokerKind::Embedded => "embedded",
+            BrokerKind::Kafka => "kafka",
             BrokerKind::Rabbitmq => "rabbitmq",
         }
     }
@@ -68,6 +78,7 @@ impl BrokerSettings {
         if [max_message, max_segment].iter().any(|size| *size < min || *size > max) {
             return Err("expected 64KiB to 1GiB".to_owned());
         }
+        self.kafka.check()?;
         self.rabbitmq.check()
     }
 }
@@ -134,8 +145,10 @@ async fn open(
     broker: &BrokerInUse<'_>,
     connect: Connect,
 ) -> anyhow::Result<Arc<dyn QueueBackend>> {
-    let BrokerSettings { kind, embedded, rabbitmq } = broker.settings;
+    let BrokerSettings { kind, embedded, kafka, rabbitmq } = broker.settings;
     match (kind, connect) {
+        (BrokerKind::Kafka, Connect::Now) => kafka::open(config, kafka, &broker.table()).await,
+        (BrokerKind::Kafka, Connect::Later) => kafka::open_later(config, kafka, &broker.table()),
         (BrokerKind::Rabbitmq, Connect::Now) => rabbitmq::open(rabbitmq, &broker.table()).await,
         (BrokerKind::Rabbitmq, Connect::Later) => rabbitmq::open_later(rabbitmq, &broker.table()),
         (BrokerKind::Embedded, _) => {
@@ -165,6 +178,7 @@ pub(super) fn check_brokers(config: &Config) -> Vec<Result<(), String>> {
         let here: Vec<QueueSpec> = specs.iter().filter(is_here).cloned().collect();
         match broker.settings.kind {
             BrokerKind::Embedded => Ok(()),
+            BrokerKind::Kafka => kafka::check(config, &broker.settings.kafka, &broker.table(), &here),
             BrokerKind::Rabbitmq => rabbitmq::check(&broker.settings.rabbitmq, &broker.table(), &here),
         }
     };

@@ -1,10 +1,20 @@
 //! Opens the configured backends. The only folder that names them.
 
-#[cfg(not(all(feature = "mongodb", feature = "postgresql", feature = "rabbitmq", feature = "redis")))]
+#[cfg(not(all(
+    feature = "kafka",
+    feature = "mongodb",
+    feature = "postgresql",
+    feature = "rabbitmq",
+    feature = "redis"
+)))]
 mod absent;
 mod broker;
 mod check;
 mod dependencies;
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "kafka")]
+mod ledger;
 #[cfg(feature = "mongodb")]
 mod mongodb;
 #[cfg(feature = "postgresql")]
@@ -15,6 +25,8 @@ mod rabbitmq;
 mod redis;
 mod stores;
 
+#[cfg(not(feature = "kafka"))]
+use absent::kafka;
 #[cfg(not(feature = "mongodb"))]
 use absent::mongodb;
 #[cfg(not(feature = "postgresql"))]

@@ -23,6 +23,16 @@ pub(super) async fn rate_limiter(
     Ok(Arc::new(store.rate_limiter(config.rate_limit.policy()).await?))
 }
 
+/// Ledger of brokers; `within` overrides the connect timeout.
+#[cfg(feature = "kafka")]
+pub(super) async fn ledger(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Arc<dyn crawlway_store::Ledger>> {
+    let store = open(config, "broker.kafka.ledger", within).await?;
+    Ok(Arc::new(store.ledger(crawlway_store::LedgerPolicy::default())?))
+}
+
 /// Refuses settings that cannot work, without asking the server. `setting` is the one that selects Redis.
 pub(super) fn check(config: &Config, setting: &str) -> Result<(), String> {
     options(config, setting, None)?.check().map_err(|error: StoreError| error.to_string())

@@ -19,6 +19,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Database of the embedded records, below the data directory.
 const RECORDS_FILE: &str = "records.db";
+/// Database of the embedded ledger of brokers, below the data directory.
+#[cfg(feature = "kafka")]
+const LEDGER_FILE: &str = "ledger.db";
 /// State of the embedded rate limiter, below the data directory.
 const RATE_LIMITER_DIRECTORY: &str = "gate";
 /// Search index, below the data directory.
@@ -151,6 +154,23 @@ pub(crate) async fn records(config: &Config, within: Option<Duration>) -> anyhow
     let store = SqlStore::open(options).await.context("cannot open the records")?;
     let shared = Arc::new(store.clone());
     Ok(Records { store, frontier: shared.clone(), trails: shared })
+}
+
+/// Opens the ledger of brokers in the database of the records, or in a file of its own if they are embedded.
+#[cfg(feature = "kafka")]
+pub(super) async fn ledger(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Arc<dyn crawlway_store::Ledger>> {
+    let options = match config.records.kind {
+        RecordKind::Embedded => {
+            permissions::data_directory(&config.data_dir)?;
+            SqlOptions::new(Database::Sqlite(config.data_dir.join(LEDGER_FILE)))
+        }
+        RecordKind::Postgresql => record_options(config, within).map_err(UsageError)?,
+    };
+    let store = SqlStore::open(options).await.context("cannot open the ledger")?;
+    Ok(Arc::new(store.ledger(crawlway_store::LedgerPolicy::default())?))
 }
 
 pub(super) fn record_options(config: &Config, within: Option<Duration>) -> Result<SqlOptions, String> {

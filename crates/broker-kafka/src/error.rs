@@ -1,0 +1,77 @@
+//! Errors of the client, converted to those of the contract.
+
+use crawlway_broker::{BrokerError, PublishError, SettleError};
+use crawlway_store::StoreError;
+use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
+
+/// Error of a request to the server or the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("broker is closed")]
+    Closed,
+}
+
+impl From<KafkaError> for Failure {
+    fn from(error: KafkaError) -> Self {
+        Failure::Unavailable(format!("Kafka: {error}"))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure::Unavailable(format!("ledger: {error}"))
+    }
+}
+
+impl From<Failure> for BrokerError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unavailable(detail) => BrokerError::Unavailable { detail },
+            Failure::Closed => BrokerError::Closed,
+        }
+    }
+}
+
+impl From<Failure> for PublishError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unavailable(detail) => PublishError::Unavailable { detail },
+            Failure::Closed => PublishError::Closed,
+        }
+    }
+}
+
+impl From<Failure> for SettleError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unavailable(detail) => SettleError::Unavailable { detail },
+            Failure::Closed => SettleError::Closed,
+        }
+    }
+}
+
+/// Error of opening a Kafka.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ConnectError {
+    /// The settings are invalid.
+    #[error("the settings of Kafka are invalid: {0}")]
+    Invalid(String),
+    /// No server answers.
+    #[error("Kafka at {servers} does not answer: {detail}")]
+    Unreachable {
+        /// Addresses of the servers.
+        servers: String,
+        /// What failed.
+        detail: String,
+    },
+}
+
+/// Whether no server is reachable, as the client reports it.
+pub(crate) fn is_outage(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::Authentication)
+    )
+}

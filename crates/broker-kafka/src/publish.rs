@@ -1,0 +1,95 @@
+//! Publishing: validation, routing to topics, and results.
+
+use crate::{
+    engine::Engine,
+    names::{self, Names},
+    wire::{self, Publication},
+};
+use crawlway_broker::{Outgoing, PublishError, QueueName, Target, Timestamp, TopicPattern, limits};
+use std::time::Duration;
+
+/// Records of one message: a range of the batch.
+type Routed = std::ops::Range<usize>;
+
+impl Engine {
+    pub(crate) async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
+        if let Err(closed) = self.check_open() {
+            return batch.iter().map(|_| Err(closed.clone().into())).collect();
+        }
+        let now = Timestamp::now();
+        let mut records: Vec<Publication> = Vec::with_capacity(batch.len());
+        let mut routed: Vec<Result<Routed, PublishError>> = Vec::with_capacity(batch.len());
+        for message in batch {
+            let first = records.len();
+            let result = match self.route(&message).await {
+                Ok(queues) => queues.iter().try_for_each(|queue| {
+                    records.push(self.encode(&message, queue, now)?);
+                    Ok(())
+                }),
+                Err(error) => Err(error),
+            };
+            if result.is_err() {
+                records.truncate(first);
+            }
+            routed.push(result.map(|()| first..records.len()));
+        }
+        let published = self.connection.publish(&records).await;
+        let result =
+            |range: Routed| published[range].iter().find(|result| result.is_err()).cloned().unwrap_or(Ok(()));
+        routed.into_iter().map(|routed| routed.and_then(result)).collect()
+    }
+
+    /// Queues that a valid message is routed to.
+    async fn route(&self, message: &Outgoing) -> Result<Vec<QueueName>, PublishError> {
+        limits::check(message)?;
+        let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let (size, limit) = ((message.body.len() + headers) as u64, self.connection.options.max_message);
+        if size > limit {
+            return Err(PublishError::TooLarge { id: message.id.to_string(), size, limit });
+        }
+        match &message.to {
+            Target::Queue(queue) if self.find_queue(queue).is_some() => Ok(vec![queue.clone()]),
+            Target::Queue(queue) => {
+                Err(PublishError::UnknownQueue { queue: queue.clone(), known: self.similar_names(queue) })
+            }
+            Target::Topic { exchange, topic } => {
+                let bindings = self.bindings(exchange.as_str()).await?;
+                let mut queues: Vec<QueueName> = bindings
+                    .iter()
+                    .filter(|(_, pattern)| {
+                        TopicPattern::new(pattern).is_ok_and(|pattern| pattern.matches(topic))
+                    })
+                    .filter_map(|(queue, _)| QueueName::new(queue).ok())
+                    .collect();
+                queues.sort();
+                queues.dedup();
+                if queues.is_empty() {
+                    return Err(PublishError::Unroutable {
+                        exchange: exchange.clone(),
+                        topic: topic.clone(),
+                    });
+                }
+                Ok(queues)
+            }
+        }
+    }
+
+    fn encode(
+        &self,
+        message: &Outgoing,
+        queue: &QueueName,
+        now: Timestamp,
+    ) -> Result<Publication, PublishError> {
+        let names = Names::new(queue, &self.connection.options.group_prefix);
+        let remaining: Option<Duration> =
+            message.not_before.filter(|time| *time > now).map(|time| time.since(now));
+        let topic = if remaining.is_some() { names.wait } else { names.main };
+        let mut publication = wire::encode_new(message, topic);
+        publication.partition = remaining.map(names::tier);
+        let (size, limit) = (publication.size(), self.connection.options.max_record());
+        if size > limit {
+            return Err(PublishError::TooLarge { id: message.id.to_string(), size, limit });
+        }
+        Ok(publication)
+    }
+}

@@ -1,0 +1,88 @@
+//! Records and topics of other programs: defects are reported, and topics that could lose messages are refused.
+
+mod support;
+
+use crawlway_broker::{Broker, BrokerError, Defect, SettleOutcome, Verdict};
+use crawlway_testkit::servers;
+use rdkafka::{
+    ClientConfig,
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    client::DefaultClientContext,
+    message::{Header, OwnedHeaders},
+    producer::{FutureProducer, FutureRecord},
+};
+use std::time::Duration;
+use support::{Process, TestLedger, delete_topics, done, options, queue, receive};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_records_are_read_with_their_defects_and_copied_whole() {
+    let (ledger, spec) = (TestLedger::open().await, queue("foreign"));
+    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let broker = &*process.broker;
+    broker.declare(std::slice::from_ref(&spec)).await.unwrap();
+    let producer: FutureProducer =
+        ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
+    let headers = OwnedHeaders::new()
+        .insert(Header { key: "twice", value: Some("1") })
+        .insert(Header { key: "twice", value: Some("2") })
+        .insert(Header { key: "null", value: None::<&str> })
+        .insert(Header { key: "binary", value: Some(&[0xff_u8][..]) });
+    let record = FutureRecord::<[u8], [u8]>::to(spec.name.as_str()).key(&[0xfe_u8][..]).headers(headers);
+    producer.send(record, Duration::from_secs(10)).await.unwrap();
+
+    let mut id = None;
+    for attempt in 1..=2 {
+        let delivery = receive(broker, &spec.name, 1).await.remove(0);
+        let message = &delivery.message;
+        assert_eq!(delivery.attempt, attempt);
+        assert_eq!(
+            message.defects,
+            [
+                Defect::DuplicateHeader("twice".into()),
+                Defect::NullHeader("null".into()),
+                Defect::BinaryHeader("binary".into()),
+                Defect::BinaryKey,
+                Defect::NullBody,
+            ],
+            "a copy keeps what the original has"
+        );
+        assert_eq!(message.headers["twice"], "2");
+        assert_eq!(id.get_or_insert_with(|| message.id.clone()), &message.id, "the place is the id, once");
+        if attempt == 1 {
+            let retry = Verdict::Retry { after: Duration::ZERO, error: "failed".into() };
+            let answers = broker.settle(vec![(delivery.receipt, retry)]).await;
+            assert_eq!(answers, [Ok(SettleOutcome::Retrying { attempt: 2 })]);
+        } else {
+            done(broker, &[delivery]).await;
+        }
+    }
+    delete_topics(broker, &servers::kafka()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_that_could_lose_messages_are_refused() {
+    let ledger = TestLedger::open().await;
+    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
+    for (setting, value, expected) in [
+        ("cleanup.policy", "compact", "it is compacted"),
+        ("retention.ms", "60000", "retention.ms is 60000"),
+        ("retention.bytes", "1000000", "retention.bytes is 1000000"),
+        ("max.message.bytes", "1000", "max.message.bytes is 1000"),
+        ("unclean.leader.election.enable", "true", "unclean.leader.election.enable is true"),
+    ] {
+        let spec = queue("refused");
+        let topic = NewTopic::new(spec.name.as_str(), 1, TopicReplication::Fixed(1));
+        let topic = topic.set("retention.ms", "-1").set(setting, value);
+        admin.create_topics(&[topic], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
+        match process.broker.declare(std::slice::from_ref(&spec)).await {
+            Err(BrokerError::Mismatch { queue, difference }) => {
+                assert!(queue == spec.name && difference.contains(expected), "{difference}");
+            }
+            other => panic!("{setting}={value} must be refused, the answer was {other:?}"),
+        }
+        let names = [spec.name.to_string(), format!("{}.wait", spec.name)];
+        let _ = admin.delete_topics(&[&names[0], &names[1]], &AdminOptions::new()).await;
+    }
+}
