@@ -35,7 +35,11 @@ fn role_and_lifetime_are_as_asked() {
     let home = Home::new();
     let made = home.run("token add ops@example.org --role admin --expires 30d --json").json();
     assert_eq!((&made["role"], &made["revoked_at"]), (&json!("admin"), &json!(null)));
-    assert!(home.run("token list").ok().contains(&format!("valid until {}", made["expires_at"].as_str().unwrap())));
+    assert!(
+        home.run("token list")
+            .ok()
+            .contains(&format!("valid until {}", made["expires_at"].as_str().unwrap()))
+    );
     assert!(home.run("token add ops@example.org --expires 1ms").ok().contains("expires "));
     assert!(home.run("token list").ok().contains("expired just now"));
 }

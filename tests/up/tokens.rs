@@ -204,7 +204,10 @@ fn changes_are_audited_and_no_secret_is_logged() {
         for file in ["records.db", "records.db-wal"] {
             let stored = fs::read(lab.data().join(file)).unwrap_or_default();
             let stored = String::from_utf8_lossy(&stored);
-            assert!(!stored.contains(&admin[3..]) && !stored.contains(&user[3..]), "a secret is stored in {file}");
+            assert!(
+                !stored.contains(&admin[3..]) && !stored.contains(&user[3..]),
+                "a secret is stored in {file}"
+            );
         }
     }
 }

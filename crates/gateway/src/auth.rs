@@ -179,7 +179,8 @@ pub(crate) async fn check(
     // would allow CSRF: browsers send a saved password with every request.
     let page = openapi::is_page(path);
     let has_password = page && authentication.token.is_some();
-    let given = bearer(request.headers()).or_else(|| has_password.then(|| password(request.headers())).flatten());
+    let given =
+        bearer(request.headers()).or_else(|| has_password.then(|| password(request.headers())).flatten());
     let is_public = PUBLIC_PATHS.contains(&path) || openapi::is_redirect(request.method(), path);
     let origin = RequestOrigin::of(&request);
     let caller = match authentication.identify(given.as_deref(), &origin).await {
@@ -243,7 +244,10 @@ fn too_many(exceeded: &LimitExceeded, limits: TokenLimits) -> Response {
             wait.as_secs() + u64::from(wait.subsec_nanos() > 0),
         ),
         LimitExceeded::Concurrency => (
-            format!("this token may have {} requests in progress (`gateway.token_concurrency`)", limits.concurrency),
+            format!(
+                "this token may have {} requests in progress (`gateway.token_concurrency`)",
+                limits.concurrency
+            ),
             1,
         ),
     };

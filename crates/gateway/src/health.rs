@@ -44,10 +44,7 @@ pub(crate) async fn live() -> Json<Live> {
     (status = OK, body = Ready, description = "Ready"),
     (status = SERVICE_UNAVAILABLE, body = Ready, description = "Not ready; `dependencies` has the reasons"),
 ))]
-pub(crate) async fn ready(
-    State(readiness): State<Readiness>,
-    caller: Caller,
-) -> (StatusCode, Json<Ready>) {
+pub(crate) async fn ready(State(readiness): State<Readiness>, caller: Caller) -> (StatusCode, Json<Ready>) {
     let mut dependencies = readiness.check().await;
     if !caller.trusted {
         dependencies.iter_mut().for_each(|dependency| dependency.reason = None);

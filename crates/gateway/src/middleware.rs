@@ -68,7 +68,14 @@ pub(crate) async fn track(State(tracking): State<Tracking>, mut request: Request
 }
 
 /// Writes the audit line of a change by a client with a token. It is logged at every level but `off`.
-fn audit(CallerSlot(caller): &CallerSlot, request_id: &str, method: &Method, route: &str, path: &str, status: u16) {
+fn audit(
+    CallerSlot(caller): &CallerSlot,
+    request_id: &str,
+    method: &Method,
+    route: &str,
+    path: &str,
+    status: u16,
+) {
     let Some(caller) = caller.get().filter(|_| !method.is_safe()) else { return };
     let Some(token) = &caller.token_id else { return };
     let email = caller.email.as_deref();

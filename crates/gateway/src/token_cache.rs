@@ -45,7 +45,8 @@ impl TokenCache {
     pub(crate) async fn find(&self, hash: &TokenHash) -> Result<Option<Arc<TokenRecord>>, LookupError> {
         // Before the read, so that the entry is never younger than its content.
         let read_at = Instant::now();
-        let cached = self.entries.lock().get(hash).filter(|entry| entry.is_fresh()).map(|entry| entry.token.clone());
+        let cached =
+            self.entries.lock().get(hash).filter(|entry| entry.is_fresh()).map(|entry| entry.token.clone());
         if cached.is_some() {
             return Ok(cached);
         }

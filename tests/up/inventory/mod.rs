@@ -4,7 +4,7 @@
 mod deployment;
 mod kills;
 mod outages;
-mod postgres;
+pub(crate) mod postgres;
 mod single_process;
 mod site;
 mod third_party_clients;

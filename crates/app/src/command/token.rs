@@ -129,7 +129,8 @@ async fn add(tokens: &Tokens, new: &NewToken, output: &mut Output) -> anyhow::Re
         return Ok(output.json(&created)?);
     }
     let TokenView { id, email, role, expires_at, .. } = &created.record;
-    let expiry = expires_at.as_ref().map_or_else(|| "does not expire".to_owned(), |at| format!("expires {at}"));
+    let expiry =
+        expires_at.as_ref().map_or_else(|| "does not expire".to_owned(), |at| format!("expires {at}"));
     output.line(&created.token)?;
     output.line(&format!(
         "token `{}` of {} (role {}, {expiry}); it is not shown again",

@@ -115,7 +115,8 @@ pub fn router(context: GatewayContext, flows: Vec<FlowRoutes>, options: RouterOp
     let (router, document) = documented(flows);
     let router = router.merge(openapi::routes(document)).fallback(not_found);
     let requests = state.telemetry().requests().clone();
-    let access = Access { tokens: state.token_cache().clone(), user_paths, clock: state.context().clock.clone() };
+    let access =
+        Access { tokens: state.token_cache().clone(), user_paths, clock: state.context().clock.clone() };
     with_middleware(router.method_not_allowed_fallback(method_not_allowed), requests, state, access, options)
 }
 

@@ -30,7 +30,10 @@ async fn list(State(state): State<GatewayState>) -> Result<Json<TokenList>, Prob
     (status = CREATED, body = CreatedToken),
     (status = BAD_REQUEST, description = "Invalid e-mail or lifetime"),
 ))]
-async fn add(State(state): State<GatewayState>, JsonBody(new): JsonBody<NewToken>) -> Result<Created, Problem> {
+async fn add(
+    State(state): State<GatewayState>,
+    JsonBody(new): JsonBody<NewToken>,
+) -> Result<Created, Problem> {
     let (tokens, now) = (state.tokens()?, state.context().clock.now());
     let add = async move { service::tokens::add(&*tokens, &new, now).await };
     let created = uncancelled(add, "making the token was interrupted; list the tokens").await?;

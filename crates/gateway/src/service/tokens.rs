@@ -19,7 +19,8 @@ const ID_OCTETS: usize = 5;
 /// Makes a token. The result has its secret, which is stored nowhere.
 pub async fn add(tokens: &dyn Tokens, new: &NewToken, now: Timestamp) -> Result<CreatedToken, Error> {
     let email = normalise_email(&new.email).map_err(|expected| Error::invalid(expected).field("email"))?;
-    let expires_at = new.expires.as_deref().map(|text| lifetime(text).map(|lifetime| now + lifetime)).transpose()?;
+    let expires_at =
+        new.expires.as_deref().map(|text| lifetime(text).map(|lifetime| now + lifetime)).transpose()?;
     let secret = format!("{TOKEN_PREFIX}{}", random_hex::<SECRET_OCTETS>()?);
     let record = TokenRecord {
         id: format!("t{}", random_hex::<ID_OCTETS>()?),
@@ -46,8 +47,11 @@ pub async fn list(tokens: &dyn Tokens) -> Result<TokenList, Error> {
 pub async fn revoke(tokens: &dyn Tokens, id: &str, now: Timestamp) -> Result<TokenRecord, Error> {
     let revoked = tokens.revoke(id, now).await?;
     revoked.ok_or_else(|| {
-        Error::not_found(format!("there is no token with the id `{}`; list the tokens to see their ids", excerpt(id)))
-            .field("id")
+        Error::not_found(format!(
+            "there is no token with the id `{}`; list the tokens to see their ids",
+            excerpt(id)
+        ))
+        .field("id")
     })
 }
 

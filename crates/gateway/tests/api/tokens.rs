@@ -85,7 +85,9 @@ async fn a_user_has_only_the_routes_that_flows_open_to_users() {
     let gateway = TestGateway::with(with_admin()).await;
     let (user, _) = gateway.add_token(json!({ "email": "ann@example.org" })).await;
     let (admin, _) = gateway.add_token(json!({ "email": "ops@example.org", "role": "admin" })).await;
-    for path in ["/health/live", "/health/ready", "/metrics", "/api/openapi.json", "/api/docs/", "/api/search?q=a"] {
+    for path in
+        ["/health/live", "/health/ready", "/metrics", "/api/openapi.json", "/api/docs/", "/api/search?q=a"]
+    {
         assert_eq!(gateway.get_as(&user, path).await.status, 200, "{path}");
     }
     let document = serde_json::to_value(crawlway_gateway::document()).unwrap();
@@ -101,10 +103,15 @@ async fn a_user_has_only_the_routes_that_flows_open_to_users() {
         }
     }
     assert!(denied > 20, "{denied}");
-    for path in ["/api/search/../queues", "/api/search%2f..%2fqueues", "/api/searches", "//api/search", "/nothing"] {
+    for path in
+        ["/api/search/../queues", "/api/search%2f..%2fqueues", "/api/searches", "//api/search", "/nothing"]
+    {
         gateway.get_as(&user, path).await.problem(403, "forbidden");
     }
-    gateway.as_token(&user, Method::POST, "/", json!({ "url": "https://a.test/" })).await.problem(403, "forbidden");
+    gateway
+        .as_token(&user, Method::POST, "/", json!({ "url": "https://a.test/" }))
+        .await
+        .problem(403, "forbidden");
     assert_eq!(gateway.get_as(&admin, "/api/queues").await.status, 200);
     assert_eq!(gateway.get_as(&admin, "/api/tokens").await.status, 200);
     gateway.shut_down().await;
@@ -112,7 +119,9 @@ async fn a_user_has_only_the_routes_that_flows_open_to_users() {
 
 #[utoipa::path(get, path = "/api/who/{id}", operation_id = "who")]
 async fn who(caller: Caller) -> Json<Value> {
-    Json(json!({ "email": caller.email, "role": caller.role, "token": caller.token_id, "trusted": caller.trusted }))
+    Json(
+        json!({ "email": caller.email, "role": caller.role, "token": caller.token_id, "trusted": caller.trusted }),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,7 +144,10 @@ async fn routes_get_the_caller() {
     gateway.router = open;
     let local = json!({ "email": null, "role": "admin", "token": null, "trusted": true });
     assert_eq!(gateway.get("/api/who/1").await.ok(200), local);
-    let remote = gateway.send_from(([192, 0, 2, 1], 4).into(), request(Method::GET, "/api/who/1").body(Body::empty()).unwrap());
+    let remote = gateway.send_from(
+        ([192, 0, 2, 1], 4).into(),
+        request(Method::GET, "/api/who/1").body(Body::empty()).unwrap(),
+    );
     assert_eq!(remote.await.ok(200)["trusted"], false);
     assert_eq!(gateway.get_as(&user, "/api/who/1").await.ok(200)["role"], "user");
     gateway.shut_down().await;
@@ -145,10 +157,12 @@ async fn routes_get_the_caller() {
 async fn without_an_admin_token_an_invalid_token_is_still_refused() {
     let gateway = TestGateway::with(RouterOptions::default()).await;
     assert_eq!(gateway.get("/api/queues").await.status, 200);
-    let made = gateway.post("/api/tokens", json!({ "email": "ops@example.org", "role": "admin" })).await.ok(201);
+    let made =
+        gateway.post("/api/tokens", json!({ "email": "ops@example.org", "role": "admin" })).await.ok(201);
     let (token, id) = (made["token"].as_str().unwrap(), made["id"].as_str().unwrap());
     assert_eq!(gateway.get_as(token, "/api/queues").await.status, 200);
-    let revoked = gateway.as_token(token, Method::DELETE, &format!("/api/tokens/{id}"), Value::Null).await.ok(200);
+    let revoked =
+        gateway.as_token(token, Method::DELETE, &format!("/api/tokens/{id}"), Value::Null).await.ok(200);
     assert_eq!(revoked["id"], id);
     let problem = gateway.get_as(token, "/api/queues").await.problem(401, "unauthorised");
     assert!(problem["detail"].as_str().unwrap().contains("was revoked at"), "{problem}");
@@ -169,7 +183,10 @@ async fn an_expired_token_is_refused_and_the_response_says_so() {
     assert_eq!(gateway.get_as(&token, "/api/search?q=a").await.status, 200);
     clock.advance(Duration::from_secs(3600));
     let problem = gateway.get_as(&token, "/api/search?q=a").await.problem(401, "unauthorised");
-    assert!(problem["detail"].as_str().unwrap().starts_with(&format!("token `{id}` expired at")), "{problem}");
+    assert!(
+        problem["detail"].as_str().unwrap().starts_with(&format!("token `{id}` expired at")),
+        "{problem}"
+    );
     gateway.shut_down().await;
 }
 

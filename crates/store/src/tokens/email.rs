@@ -15,9 +15,11 @@ pub fn normalise_email(text: &str) -> Result<String, String> {
         return Err(format!("expected an e-mail address of at most {MAX_LENGTH} octets"));
     }
     if !text.bytes().all(|octet| octet.is_ascii_graphic()) {
-        return Err("expected an e-mail address of ASCII letters, digits and signs, without white space or control \
+        return Err(
+            "expected an e-mail address of ASCII letters, digits and signs, without white space or control \
                     characters; a domain in another script has an ASCII form (`xn--…`)"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let parts = text.split_once('@').filter(|(_, domain)| !domain.contains('@'));
     let (local, domain) = parts.ok_or("expected an e-mail address with one `@`, such as ann@example.org")?;
