@@ -77,7 +77,7 @@ fn tokens_made_before_and_during_the_run_are_used_and_revoked() {
     assert_eq!((status, &problem["type"]), (403, &json!("urn:crawlway:problem:forbidden")), "{problem}");
     assert_eq!(up.with_token(&before, "POST", "/api/queues/crawler_queue/purge").0, 403);
     assert_eq!(up.status_of(&during, "/api/queues"), 200);
-    // A user may use the commands with the own token, too.
+    // A user may use the commands with their token, too.
     let mut as_user = lab.program(&["queues", "--gateway", &format!("http://{}", up.address)]);
     let refused = as_user.env("CRAWLWAY_GATEWAY__TOKEN", &before).output().unwrap();
     let stderr = String::from_utf8_lossy(&refused.stderr);

@@ -23,8 +23,8 @@ Examples:
   crawlway token list
   crawlway token revoke t1f3a09c2d4
 
-A client sends its token as `Authorization: Bearer TOKEN`. A user can use the own requests and the
-search; everything else needs an admin. Tokens are kept, as hashes, with the records
+A client sends its token as `Authorization: Bearer TOKEN`. A user has their own requests and the
+search; everything else needs an admin. Tokens are stored, as hashes, with the records
 (`records.kind`): gateways share them if they share the records.
 
 Exit codes: 0 success; 1 failure, or not found; 2 invalid command line or setting.")]
@@ -51,7 +51,7 @@ Exit codes: 0 success; 1 failure; 2 invalid command line or setting.")]
         /// E-mail of the user
         #[arg(value_name = "EMAIL", value_parser = normalise_email)]
         email: String,
-        /// Role: a user has the own requests and the search, an admin everything
+        /// Role: `user` for own requests and search, `admin` for everything
         #[arg(long, value_enum, default_value = "user")]
         role: RoleArg,
         /// Lifetime such as 12h or 30d; without it the token does not expire
