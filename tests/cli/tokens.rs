@@ -18,13 +18,13 @@ fn a_token_is_shown_once_and_listed_without_its_secret() {
     let id = listed["tokens"][0]["id"].as_str().unwrap().to_owned();
     insta::assert_snapshot!(masked(&added, &[(token, "TOKEN"), (&id, "ID")]), @r"
     TOKEN
-    token `ID` of Ann@example.org (role user, does not expire); it is not shown again
+    token `ID` of ann@example.org (role user, does not expire); it is not shown again
     ");
     insta::assert_snapshot!(masked(&home.run("token list").ok(), &[(&id, "t123456789a")]), @r"
     id           email            role  created   state
-    t123456789a  Ann@example.org  user  just now  valid
+    t123456789a  ann@example.org  user  just now  valid
     ");
-    insta::assert_snapshot!(masked(&home.run(&format!("token revoke {id}")).ok(), &[(&id, "ID")]), @"revoked token `ID` of Ann@example.org");
+    insta::assert_snapshot!(masked(&home.run(&format!("token revoke {id}")).ok(), &[(&id, "ID")]), @"revoked token `ID` of ann@example.org");
     assert!(home.run("token list").ok().contains("revoked just now"));
     assert!(home.run(&format!("token revoke {id} --json")).json()["revoked_at"].is_string());
     assert!(!home.run("token list --json").ok().contains(&token[3..]));

@@ -40,8 +40,8 @@ enum TokenCommand {
 Example:
   crawlway token add ann@example.org --expires 30d
 
-The e-mail identifies the user: requests of all its tokens are the user's own. It consists of ASCII
-characters; its domain becomes lower case. Only a hash of the token is stored.
+The e-mail identifies the user: all tokens of one e-mail have the same requests. It consists of
+ASCII characters, and becomes lower case. Only a hash of the token is stored.
 
 JSON:
   {\"token\", \"id\", \"email\", \"role\", \"created_at\", \"expires_at\": null | time, \"revoked_at\": null}

@@ -45,7 +45,7 @@ async fn a_token_is_shown_once_and_listed_without_its_secret() {
     let made = gateway.as_token(ADMIN, Method::POST, "/api/tokens", new).await.ok(201);
     let secret = made["token"].as_str().unwrap();
     assert!(secret.starts_with("cw_") && secret.len() == 67, "{secret}");
-    assert_eq!((made["email"].as_str(), made["role"].as_str()), (Some("Ann@example.org"), Some("user")));
+    assert_eq!((made["email"].as_str(), made["role"].as_str()), (Some("ann@example.org"), Some("user")));
     let listed = gateway.get_as(ADMIN, "/api/tokens").await;
     assert!(!listed.text().contains(&secret[3..]), "{}", listed.text());
     let listed = listed.ok(200);
@@ -135,7 +135,7 @@ async fn routes_get_the_caller() {
     gateway.router = protected;
     for (token, expected) in [
         (ADMIN, json!({ "email": null, "role": "admin", "token": "gateway.token", "trusted": true })),
-        (&user, json!({ "email": "Ann@example.org", "role": "user", "token": id, "trusted": false })),
+        (&user, json!({ "email": "ann@example.org", "role": "user", "token": id, "trusted": false })),
         (&admin, json!({ "email": "ops@example.org", "role": "admin", "token": admin_id, "trusted": true })),
     ] {
         assert_eq!(gateway.get_as(token, "/api/who/1").await.ok(200), expected);
