@@ -16,3 +16,4 @@ mod robots;
 mod sample;
 mod terminal;
 mod tls;
+mod tokens;

@@ -19,3 +19,4 @@ mod search_shared_queue;
 mod shutdown;
 mod sixth_flow;
 mod tls;
+mod tokens;

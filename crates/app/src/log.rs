@@ -49,10 +49,12 @@ pub(crate) fn start(settings: LogSettings, verbose: u8) {
     };
     // INFO of libraries is noise.
     let library_level = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
+    let audit_level = if level == LevelFilter::OFF { level } else { level.max(LevelFilter::INFO) };
     let registry = tracing_subscriber::registry().with(
         Targets::new()
             .with_default(library_level)
             .with_target("crawlway", level)
+            .with_target("crawlway::audit", audit_level)
             // Damage found by recovery is printed as a warning when the queue is opened, whatever the level.
             .with_target(crate::open::TELLS_DAMAGE_ITSELF, LevelFilter::OFF)
             // Its errors are often expected replies; the broker crate logs those that matter.

@@ -117,6 +117,10 @@ pub(crate) async fn stores(
     let opened = |name: &str, probe: Probe| opening.readiness.opened(name, probe);
     let records = async {
         if with_records.is_empty() {
+            // A gateway whose records are otherwise those of other processes.
+            if stores.tokens.absent_reason().is_none() {
+                stores.tokens.set(opening.retry(async || open::records(config, within).await).await?.tokens);
+            }
             return Ok(());
         }
         let open = async || {
@@ -146,6 +150,7 @@ pub(crate) async fn stores(
         }
         stores.frontier.set(records.frontier.clone());
         stores.trails.set(records.trails.clone());
+        stores.tokens.set(records.tokens.clone());
         stores.records.set(Arc::new(records));
         Ok(())
     };

@@ -14,7 +14,7 @@ use crawlway_clock::Clock;
 use crawlway_fetch::{AllowedRange, Fetcher, Request};
 use crawlway_flow::Shutdown;
 use crawlway_gateway::{CrawlDefaults, GatewayContext, InventoryService, Later, Meters, Readiness};
-use crawlway_store::{Frontier, PageIndex, RateLimiter, SeenUrls, Trails, UrlRecords};
+use crawlway_store::{Frontier, PageIndex, RateLimiter, SeenUrls, Tokens, Trails, UrlRecords};
 use std::{collections::BTreeMap, fmt, process, sync::Arc};
 
 /// Stores of a process, each of which connects later or is absent.
@@ -32,6 +32,8 @@ pub struct Stores {
     pub inventory: Later<dyn UrlRecords>,
     /// Search index.
     pub index: Later<dyn PageIndex>,
+    /// Access tokens of the gateway.
+    pub(crate) tokens: Later<dyn Tokens>,
     /// Database of the records.
     pub(crate) records: Later<Records>,
 }
@@ -52,8 +54,8 @@ pub struct OpenStores {
 }
 
 impl Stores {
-    /// Handles of the stores that a process needs; all others are absent.
-    fn new(needs: &StoreSet) -> Self {
+    /// Handles of the stores that a process needs; all others are absent. Every gateway has the tokens.
+    fn new(needs: &StoreSet, role: &Role) -> Self {
         fn later<T: ?Sized>(needs: &StoreSet, store: Store) -> Later<T> {
             if needs.contains(&store) { Later::new() } else { Later::absent(sharing::why_absent(store)) }
         }
@@ -64,6 +66,10 @@ impl Stores {
             rate_limiter: later(needs, Store::RateLimiter),
             inventory: later(needs, Store::Inventory),
             index: later(needs, Store::Index),
+            tokens: match role.gateway {
+                true => Later::new(),
+                false => Later::absent("this process is no gateway"),
+            },
             records: Later::new(),
         }
     }
@@ -178,7 +184,7 @@ impl Handles {
             Arc::new(role.flows.iter().map(|flow| (flow.module.name(), Later::new())).collect())
         }
         Ok(Self {
-            stores: Stores::new(needs),
+            stores: Stores::new(needs, role),
             queues: Later::new(),
             fetcher,
             request,
@@ -236,6 +242,7 @@ impl Handles {
             seen: self.stores.seen.clone(),
             rate_limiter: self.stores.rate_limiter.clone(),
             trails: self.stores.trails.clone(),
+            tokens: self.stores.tokens.clone(),
             index: self.stores.index.clone(),
             inventory: self.inventory.clone(),
             fetcher: self.fetcher.clone(),

@@ -6,7 +6,7 @@ use crawlway_clock::Clock;
 use crawlway_fetch::{Fetcher, Request};
 use crawlway_flow::{Shutdown, StageMetrics, StageQueue};
 use crawlway_flows::search::Traps;
-use crawlway_store::{Frontier, PageIndex, RateLimiter, SeenUrls, Trails};
+use crawlway_store::{Frontier, PageIndex, RateLimiter, SeenUrls, Tokens, Trails};
 use parking_lot::RwLock;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,6 +25,8 @@ pub struct GatewayContext {
     pub rate_limiter: Later<dyn RateLimiter>,
     /// Event histories of items.
     pub trails: Later<dyn Trails>,
+    /// Access tokens.
+    pub tokens: Later<dyn Tokens>,
     /// Search index.
     pub index: Later<dyn PageIndex>,
     /// The flow `inventory`.

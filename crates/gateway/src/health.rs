@@ -1,10 +1,10 @@
 //! Liveness and readiness: `/health/live` and `/health/ready`.
 
 use crate::{
-    auth::Caller,
+    caller::Caller,
     readiness::{Dependency, Readiness},
 };
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -38,18 +38,15 @@ pub(crate) async fn live() -> Json<Live> {
 
 /// Check readiness
 ///
-/// Each dependency is probed at most once a second. Reasons are only shown to trusted clients: with the token, or, if none is
-/// set, from this machine.
+/// Each dependency is probed at most once a second. Reasons are only shown to admins, and, if `gateway.token` is not set, to
+/// clients on this machine without a token.
 #[utoipa::path(get, path = "/health/ready", operation_id = "getReady", tag = "health", responses(
     (status = OK, body = Ready, description = "Ready"),
     (status = SERVICE_UNAVAILABLE, body = Ready, description = "Not ready; `dependencies` has the reasons"),
 ))]
-pub(crate) async fn ready(
-    State(readiness): State<Readiness>,
-    Extension(caller): Extension<Caller>,
-) -> (StatusCode, Json<Ready>) {
+pub(crate) async fn ready(State(readiness): State<Readiness>, caller: Caller) -> (StatusCode, Json<Ready>) {
     let mut dependencies = readiness.check().await;
-    if caller == Caller::Untrusted {
+    if !caller.trusted {
         dependencies.iter_mut().for_each(|dependency| dependency.reason = None);
     }
     let ready = dependencies.iter().all(|dependency| dependency.ready);

@@ -11,6 +11,7 @@
 
 mod auth;
 mod auth_throttle;
+mod caller;
 mod coalescing;
 mod context;
 mod crawl_rates;
@@ -31,8 +32,11 @@ mod serve;
 pub mod service;
 mod state;
 pub mod stored_pages;
+mod token_cache;
+mod token_limits;
 
 pub use auth::Token;
+pub use caller::Caller;
 pub use context::{CrawlDefaults, GatewayContext, Meters, StageMeter};
 pub use inventory::{InventoryOptions, InventoryService};
 pub use later::Later;
@@ -43,3 +47,4 @@ pub use readiness::{DependencySpec, Probe, Readiness};
 pub use routes::{FlowRoutes, RouterOptions, health_router, inventory_routes, router, search_routes};
 pub use serve::{AccessControl, BindError, ConnectionLimits, Listener, bind};
 pub use state::GatewayState;
+pub use token_limits::TokenLimits;

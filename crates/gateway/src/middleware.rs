@@ -1,13 +1,13 @@
 //! Middleware of all requests: request id, timeout, access log, metrics, and a 500 after a panic.
 
-use crate::{metrics::RequestMeter, problem::Problem};
+use crate::{caller::CallerSlot, metrics::RequestMeter, problem::Problem};
 use axum::{
     extract::{MatchedPath, Request, State},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use futures::FutureExt;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use std::{
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -27,12 +27,14 @@ pub(crate) struct Tracking {
 }
 
 /// Assigns the request id, applies the timeout, and records and logs the response.
-pub(crate) async fn track(State(tracking): State<Tracking>, request: Request, next: Next) -> Response {
+pub(crate) async fn track(State(tracking): State<Tracking>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = client_id(request.headers()).unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     // Counted by route: the number of paths is unbounded.
     let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
+    let caller = CallerSlot::default();
+    request.extensions_mut().insert(caller.clone());
     let running = AssertUnwindSafe(next.run(request)).catch_unwind();
     let response = match tokio::time::timeout(tracking.timeout, running).await {
         Ok(Ok(response)) => response,
@@ -53,6 +55,7 @@ pub(crate) async fn track(State(tracking): State<Tracking>, request: Request, ne
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let (status, took) = (response.status().as_u16(), started.elapsed());
     let route = route.unwrap_or_else(|| "none".to_owned());
+    audit(&caller, &id, &method, &route, &path, status);
     tracking.requests.count(&method, route, status, took);
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     // A dependency that is not ready is logged where it is noticed.
@@ -62,6 +65,21 @@ pub(crate) async fn track(State(tracking): State<Tracking>, request: Request, ne
         tracing::info!(request_id = id, %method, path, status, took_ms, "request");
     }
     response
+}
+
+/// Writes the audit line of a change by a client with a token. It is logged at every level but `off`.
+fn audit(
+    CallerSlot(caller): &CallerSlot,
+    request_id: &str,
+    method: &Method,
+    route: &str,
+    path: &str,
+    status: u16,
+) {
+    let Some(caller) = caller.get().filter(|_| !method.is_safe()) else { return };
+    let Some(token) = &caller.token_id else { return };
+    let email = caller.email.as_deref();
+    tracing::info!(target: "crawlway::audit", token, email, %method, route, path, status, request_id, "change");
 }
 
 /// Rejects a body whose `Content-Length` exceeds the maximum, before any of it is read.

@@ -40,8 +40,9 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
     info(
         title = "Crawlway",
         description = "Crawls, search, trails, queues and dead letters over HTTP.\n\n\
-            Errors are `application/problem+json` (RFC 9457). If a token is set, send it as `Authorization: Bearer TOKEN`; \
-            health and metrics need none. Every response has a request id in `x-request-id`."
+            Errors are `application/problem+json` (RFC 9457). Send a token as `Authorization: Bearer TOKEN`, unless the \
+            gateway needs none; health and metrics never do. A token with the role `user` can use its own requests and search, \
+            all other routes need the role `admin`. Every response has a request id in `x-request-id`."
     ),
     tags(
         (name = "crawls", description = "Flow `search`: crawls, and the pages they index"),
@@ -50,6 +51,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
         (name = "trails", description = "Event histories of items"),
         (name = "queues", description = "Queues and their depth"),
         (name = "dead letters", description = "Messages that failed for good, for replay or removal"),
+        (name = "tokens", description = "Access tokens of users and admins"),
         (name = "health", description = "Liveness, readiness and metrics"),
     ),
     components(schemas(Problem)),

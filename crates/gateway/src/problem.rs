@@ -58,6 +58,7 @@ kinds! {
     invalid = BAD_REQUEST, "invalid", "Invalid request";
     query = BAD_REQUEST, "query", "Invalid query";
     unauthorised = UNAUTHORIZED, "unauthorised", "Unauthorized";
+    forbidden = FORBIDDEN, "forbidden", "Forbidden";
     foreign_host = FORBIDDEN, "foreign-host", "Host not allowed";
     foreign_origin = FORBIDDEN, "foreign-origin", "Origin not allowed";
     not_found = NOT_FOUND, "not-found", "Not found";
@@ -65,6 +66,7 @@ kinds! {
     conflict = CONFLICT, "conflict", "Conflict";
     too_large = PAYLOAD_TOO_LARGE, "too-large", "Content too large";
     media_type = UNSUPPORTED_MEDIA_TYPE, "media-type", "Unsupported media type";
+    too_many_requests = TOO_MANY_REQUESTS, "too-many-requests", "Too many requests";
     internal = INTERNAL_SERVER_ERROR, "internal", "Internal server error";
     unavailable = SERVICE_UNAVAILABLE, "unavailable", "Service unavailable";
     starting = SERVICE_UNAVAILABLE, "starting", "Service starting";

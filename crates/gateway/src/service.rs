@@ -1,9 +1,10 @@
-//! Service layer without HTTP: operations on queues, dead letters, trails, pages and URL records. Shared by the routes and the
+//! Service layer without HTTP: operations on queues, dead letters, trails, pages, URL records and tokens. Shared by the routes and the
 //! command line.
 
 pub mod crawls;
 mod error;
 pub mod removal;
+pub mod tokens;
 
 pub use error::{Error, ErrorKind};
 pub(crate) use error::{check_limit, excerpt, write_detail};

@@ -3,11 +3,12 @@
 use crate::{
     context::GatewayContext, crawl_rates::CrawlRates, index_backlog::IndexBacklog,
     inventory::InventoryService, later::Later, metrics::Telemetry, problem::Problem, readiness::Readiness,
+    token_cache::TokenCache,
 };
 use axum::extract::FromRef;
 use crawlway_broker::DeadLetters;
 use crawlway_fetch::Fetcher;
-use crawlway_store::{CrawlId, Frontier, PageIndex, SeenUrls, Trails};
+use crawlway_store::{CrawlId, Frontier, PageIndex, SeenUrls, Tokens, Trails};
 use parking_lot::Mutex;
 use std::{collections::HashSet, sync::Arc};
 
@@ -20,6 +21,7 @@ struct Inner {
     telemetry: Telemetry,
     context: GatewayContext,
     search: SearchState,
+    token_cache: TokenCache,
 }
 
 /// State of the flow `search` in the gateway.
@@ -34,7 +36,8 @@ pub(crate) struct SearchState {
 impl GatewayState {
     pub(crate) fn new(context: GatewayContext) -> Self {
         let telemetry = Telemetry::new(&context);
-        Self(Arc::new(Inner { telemetry, context, search: SearchState::default() }))
+        let token_cache = TokenCache::new(context.tokens.clone());
+        Self(Arc::new(Inner { telemetry, context, search: SearchState::default(), token_cache }))
     }
 
     /// Dependencies of the gateway.
@@ -60,6 +63,11 @@ impl GatewayState {
     /// Event histories of items.
     pub fn trails(&self) -> Result<Arc<dyn Trails>, Problem> {
         self.connected(&self.context().trails)
+    }
+
+    /// Access tokens.
+    pub fn tokens(&self) -> Result<Arc<dyn Tokens>, Problem> {
+        self.connected(&self.context().tokens)
     }
 
     /// Search index.
@@ -88,6 +96,10 @@ impl GatewayState {
 
     pub(crate) fn search(&self) -> &SearchState {
         &self.0.search
+    }
+
+    pub(crate) fn token_cache(&self) -> &TokenCache {
+        &self.0.token_cache
     }
 
     pub(crate) fn telemetry(&self) -> &Telemetry {

@@ -2,7 +2,7 @@
 
 use crawlway_store::{
     Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter,
-    SeenUrls, Timestamp, Trails, UrlRecords,
+    SeenUrls, Timestamp, Tokens, Trails, UrlRecords,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -67,7 +67,7 @@ macro_rules! without_policy {
     };
 }
 
-without_policy!(dyn PageIndex, dyn SeenUrls, dyn Trails, dyn UrlRecords);
+without_policy!(dyn PageIndex, dyn SeenUrls, dyn Tokens, dyn Trails, dyn UrlRecords);
 
 /// Clock and capabilities of a backend, for all its contracts.
 ///
@@ -75,7 +75,7 @@ without_policy!(dyn PageIndex, dyn SeenUrls, dyn Trails, dyn UrlRecords);
 /// strict; upper bounds allow for [`slack`](Self::slack).
 #[async_trait::async_trait]
 pub trait Backend: Send {
-    /// The manual clock of the store, if it has one. The suites of trails, inventory records and pages need none, since the
+    /// The manual clock of the store, if it has one. The suites of trails, tokens, inventory records and pages need none, since the
     /// caller passes their times.
     fn clock(&self) -> Option<&ManualClock> {
         None

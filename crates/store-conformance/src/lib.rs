@@ -19,6 +19,7 @@ mod script;
 pub mod search;
 pub mod seen;
 mod texts;
+pub mod tokens;
 pub mod trails;
 
 pub use harness::{Backend, Contract, Harness};

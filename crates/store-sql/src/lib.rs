@@ -1,7 +1,7 @@
 //! The store contracts on SQL: one implementation for SQLite and PostgreSQL.
 //!
 //! ```text
-//! seen/  trails.rs  frontier/
+//! seen/  trails.rs  tokens.rs  frontier/
 //! inventory.rs  ledger/              the contracts, in SQL that is written once
 //! pages/  rate_limiter/              page index and rate limiter, PostgreSQL only
 //!         │
@@ -20,7 +20,7 @@
 //! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `update_settings`,
 //! `rename_crawl`, `delete_crawl`, `reopen`, `recrawl_ignoring_canonical`, `replay`, `drop_dead_letters`, `mark_solo`, `forget`, `add` of new seeds, and the
 //! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next. Of the ledger: everything
-//! about dead letters, pauses and bindings.
+//! about dead letters, pauses and bindings. Of the tokens: `add` and `revoke`.
 //!
 //! Texts are stored unchanged, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
@@ -45,6 +45,7 @@ mod rows;
 mod seen;
 mod store;
 mod time;
+mod tokens;
 mod trails;
 
 pub use ledger::SqlLedger;

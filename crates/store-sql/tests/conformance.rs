@@ -1,4 +1,4 @@
-//! The conformance suites: frontier, seen URLs, trails, inventory records and ledger on both databases, page index and rate
+//! The conformance suites: frontier, seen URLs, tokens, trails, inventory records and ledger on both databases, page index and rate
 //! limiter on PostgreSQL.
 
 mod harness;
@@ -8,6 +8,7 @@ mod sqlite {
     use super::suites::{Database::Sqlite, SqlHarness};
 
     crawlway_store_conformance::seen!(SqlHarness::on(Sqlite).await);
+    crawlway_store_conformance::tokens!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::trails!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::frontier!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::inventory!(SqlHarness::on(Sqlite).await);
@@ -18,6 +19,7 @@ mod postgres {
     use super::suites::{Database::Postgres, SqlHarness};
 
     crawlway_store_conformance::seen!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::tokens!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::trails!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::frontier!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::inventory!(SqlHarness::on(Postgres).await);

@@ -41,6 +41,7 @@ async fn a_newer_database_is_refused(database: &TestDatabase) {
 async fn back_to_step_11(database: &TestDatabase) {
     database.execute("ALTER TABLE hosts DROP COLUMN waiting").await;
     database.execute("DROP TABLE open_trails").await;
+    database.execute("DROP TABLE tokens").await;
     for table in ["clock", "sessions", "taken", "messages", "dead_letters", "bodies", "pauses", "bindings"] {
         database.execute(&format!("DROP TABLE ledger_{table}")).await;
     }

@@ -12,6 +12,7 @@ pub mod outage;
 pub mod pages;
 pub mod rate_limiter;
 pub mod seen;
+pub mod tokens;
 pub mod trails;
 
 pub use bloom_filter::BloomFilter;
@@ -27,4 +28,5 @@ pub use rate_limiter::{
     Ticket, WaitReason,
 };
 pub use seen::SeenUrls;
+pub use tokens::{TokenHash, TokenRecord, TokenRole, Tokens};
 pub use trails::{AttemptEnd, TrailEntry, Trails};

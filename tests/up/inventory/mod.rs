@@ -5,7 +5,7 @@ mod changing_pace;
 mod deployment;
 mod kills;
 mod outages;
-mod postgres;
+pub(crate) mod postgres;
 mod single_process;
 mod site;
 mod third_party_clients;

@@ -14,6 +14,7 @@ mod queues;
 mod replay;
 mod robots;
 mod search;
+mod token;
 mod trail;
 mod up;
 mod url;
@@ -63,13 +64,14 @@ Examples:
   crawlway queues --data /var/lib/crawlway        depth of the queues
   crawlway dead list crawler_queue --since 2h     dead letters of the last two hours
   crawlway dead replay crawler_queue --all        put all of them back into the queue
+  crawlway token add ann@example.org              access token for a user of the API
   crawlway queues --json | jq '.queues[].ready'   output as JSON
 
 Settings come from `crawlway.toml` in the working directory or the file named by --config or
 CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win.
 
 While `crawlway up` runs on the data directory, the commands crawl, url, search, page, export, index,
-trail, queues and dead use its gateway, with the same output; --gateway names another one. With --json,
+trail, queues, dead and token use its gateway, with the same output; --gateway names another one. With --json,
 errors and warnings are JSON lines on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are
 used on terminals only, and not if NO_COLOR is set.
 
@@ -112,6 +114,8 @@ enum Command {
     Queues(queues::QueuesArgs),
     /// List, show, replay or drop dead letters
     Dead(dead::DeadArgs),
+    /// Add, list or revoke access tokens of the gateway
+    Token(token::TokenArgs),
     /// Run a stage again on the stored pages, without fetching
     Replay(replay::ReplayArgs),
     /// Check the settings, or show each with its source
@@ -172,6 +176,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Robots(args) => robots::run(&args, settings, &mut output).await?,
         Command::Queues(args) => queues::run(args, &settings()?, &mut output).await?,
         Command::Dead(args) => dead::run(args, &settings()?, &mut output).await?,
+        Command::Token(args) => token::run(args, &settings()?, &mut output).await?,
         Command::Config(args) => config::run(args, &sources, &mut output)?,
         Command::Completions(args) => completions::run(&args, &mut output)?,
     }

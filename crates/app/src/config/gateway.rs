@@ -4,9 +4,9 @@ use super::{
     layers::Origin,
     secret::Secret,
     tls::TlsSettings,
-    value::{ByteSize, Span},
+    value::{ByteSize, Number, Span},
 };
-use crawlway_gateway::{AccessControl, AllowedHosts, RouterOptions, Token};
+use crawlway_gateway::{AccessControl, AllowedHosts, RouterOptions, Token, TokenLimits};
 use crawlway_tls::ClientTls;
 use serde::Deserialize;
 use std::{net::SocketAddr, time::Duration};
@@ -23,6 +23,9 @@ pub(crate) struct GatewaySettings {
     listen: String,
     url: String,
     token: Secret,
+    token_rate: Number,
+    token_burst: Number,
+    token_concurrency: Number,
     allowed_hosts: Vec<String>,
     max_body: ByteSize,
     request_timeout: Span,
@@ -114,6 +117,11 @@ impl GatewaySettings {
     pub(crate) fn options(&self, bound: SocketAddr) -> RouterOptions {
         RouterOptions {
             token: Token::new(self.token.expose()),
+            token_limits: TokenLimits {
+                rate: self.token_rate.0,
+                burst: self.token_burst.0,
+                concurrency: self.token_concurrency.0,
+            },
             hosts: AllowedHosts::new(&self.allowed_hosts, Some(bound.ip())),
             max_body: usize::try_from(self.max_body.0).unwrap_or(usize::MAX),
             request_timeout: self.request_timeout.0,

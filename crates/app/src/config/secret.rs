@@ -19,6 +19,9 @@ const SECRET_NAMES: &[&str] = &[
     "private_key",
 ];
 
+/// Keys with such a part that hold no secret.
+const PUBLIC_NAMES: &[&str] = &["token_rate", "token_burst", "token_concurrency"];
+
 /// Value that is masked in all output.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -95,7 +98,7 @@ pub(crate) fn masked(key: &[String], value: &toml::Value) -> toml::Value {
 
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
-    SECRET_NAMES.iter().any(|part| name.contains(part))
+    !PUBLIC_NAMES.contains(&name.as_str()) && SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
 /// Masks the password in `scheme://user:password@host`, and parameters whose names are those of secrets. A PEM text, which
@@ -182,6 +185,7 @@ mod tests {
         assert_eq!(shown("pin.secret", 1234), "\"***\"");
         assert_eq!(shown("secrets.one", "hunter2"), "\"***\"");
         assert_eq!(shown("gateway.token", ""), "\"\"");
+        assert_eq!(shown("gateway.token_rate", 50), "50");
     }
 
     #[test]

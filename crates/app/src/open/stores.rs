@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use crawlway_gateway::Probe;
 use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
-use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, UrlRecords, rate_limiter::RateLimiter};
+use crawlway_store::{Frontier, PageIndex, SeenUrls, Tokens, Trails, UrlRecords, rate_limiter::RateLimiter};
 use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use crawlway_tls::ClientTls;
@@ -56,6 +56,7 @@ pub(crate) struct Records {
     pub(super) store: SqlStore,
     pub(crate) frontier: Arc<dyn Frontier>,
     pub(crate) trails: Arc<dyn Trails>,
+    pub(crate) tokens: Arc<dyn Tokens>,
 }
 
 impl Records {
@@ -153,7 +154,7 @@ pub(crate) async fn records(config: &Config, within: Option<Duration>) -> anyhow
     let options = record_options(config, within).map_err(UsageError)?;
     let store = SqlStore::open(options).await.context("cannot open the records")?;
     let shared = Arc::new(store.clone());
-    Ok(Records { store, frontier: shared.clone(), trails: shared })
+    Ok(Records { store, frontier: shared.clone(), trails: shared.clone(), tokens: shared })
 }
 
 /// Opens the ledger of brokers in the database of the records, or in a file of its own if they are embedded.

@@ -7,6 +7,7 @@ mod pages;
 mod queues;
 mod removal;
 mod stored;
+mod tokens;
 mod trails;
 mod urls;
 
@@ -16,6 +17,7 @@ pub(crate) use pages::search;
 pub(crate) use queues::Queues;
 pub(crate) use removal::PageRemoval;
 pub(crate) use stored::StoredPages;
+pub(crate) use tokens::Tokens;
 pub(crate) use trails::trails;
 pub(crate) use urls::{UrlSubmitter, get as url, list as urls};
 

@@ -6,6 +6,7 @@ mod dead_letter;
 mod queue;
 mod search;
 mod stored_page;
+mod token;
 mod trail;
 mod url;
 
@@ -19,5 +20,6 @@ pub use dead_letter::{
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList, QueueOrdering};
 pub use search::{Duplicate, Hit, RemovedPages, Results};
 pub use stored_page::{PageList, StoredPage};
+pub use token::{CreatedToken, NewToken, TokenList, TokenRoleView, TokenView};
 pub use trail::{FrontierEntry, ItemTrail, TrailEntryView, Trails};
 pub use url::{AcceptedUrl, CacheInvalidation, UrlList, UrlMetadata, UrlProcessing, UrlRecord};

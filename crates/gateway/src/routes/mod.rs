@@ -4,6 +4,7 @@ mod dead_letters;
 mod inventory;
 mod queues;
 mod search;
+mod tokens;
 mod trails;
 
 pub use inventory::inventory_routes;
@@ -21,12 +22,15 @@ use crate::{
     readiness::Readiness,
     service::{Error, excerpt},
     state::GatewayState,
+    token_cache::TokenCache,
+    token_limits::TokenLimits,
 };
 use axum::{
     Router,
     extract::{DefaultBodyLimit, FromRef},
     middleware::from_fn_with_state,
 };
+use crawlway_clock::Clock;
 use http::{Method, Uri};
 use std::{fmt, sync::Arc, time::Duration};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -34,8 +38,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 /// Options of a router: authentication and limits of requests.
 #[derive(Debug, Clone)]
 pub struct RouterOptions {
-    /// Admin token; `None` for no authentication.
+    /// Admin token; `None` for access without a token.
     pub token: Option<Token>,
+    /// Limits of each stored token.
+    pub token_limits: TokenLimits,
     /// Allowed values of the header `Host`.
     pub hosts: AllowedHosts,
     /// Maximum size of a request body in bytes.
@@ -45,10 +51,11 @@ pub struct RouterOptions {
 }
 
 impl Default for RouterOptions {
-    /// No token, loopback names, bodies up to 1 MiB, 30 s.
+    /// No admin token, loopback names, bodies up to 1 MiB, 30 s.
     fn default() -> Self {
         Self {
             token: None,
+            token_limits: TokenLimits::default(),
             hosts: AllowedHosts::default(),
             max_body: 1 << 20,
             request_timeout: Duration::from_secs(30),
@@ -63,17 +70,25 @@ pub struct FlowRoutes {
     pub routes: OpenApiRouter<GatewayState>,
     /// Starts the background tasks of the routes.
     pub start: Option<fn(GatewayState)>,
+    /// Routes for the role `user`, with all routes below them; all others are for admins.
+    pub user_paths: &'static [&'static str],
 }
 
 impl FlowRoutes {
-    /// Routes without background tasks.
+    /// Routes for admins, without background tasks.
     pub fn new(routes: OpenApiRouter<GatewayState>) -> Self {
-        Self { routes, start: None }
+        Self { routes, start: None, user_paths: &[] }
+    }
+
+    /// Opens routes to the role `user`, such as `/api/requests` with all routes below it.
+    pub fn for_users(self, user_paths: &'static [&'static str]) -> Self {
+        Self { user_paths, ..self }
     }
 
     /// Routes of the flow `search`. Its tasks sample crawl rates and read sitemaps.
     pub fn search() -> Self {
-        Self { routes: search_routes(), start: Some(search::start_tasks) }
+        let start = Some(search::start_tasks as fn(GatewayState));
+        Self { start, ..Self::new(search_routes()) }.for_users(&["/api/search"])
     }
 
     /// Routes of the flow `inventory`.
@@ -96,10 +111,13 @@ pub fn router(context: GatewayContext, flows: Vec<FlowRoutes>, options: RouterOp
     for start in flows.iter().filter_map(|flow| flow.start) {
         start(state.clone());
     }
+    let user_paths = flows.iter().flat_map(|flow| flow.user_paths).copied().collect();
     let (router, document) = documented(flows);
     let router = router.merge(openapi::routes(document)).fallback(not_found);
     let requests = state.telemetry().requests().clone();
-    with_middleware(router.method_not_allowed_fallback(method_not_allowed), requests, state, options)
+    let access =
+        Access { tokens: state.token_cache().clone(), user_paths, clock: state.context().clock.clone() };
+    with_middleware(router.method_not_allowed_fallback(method_not_allowed), requests, state, access, options)
 }
 
 /// Router with health and metrics alone, for a process without a gateway.
@@ -107,7 +125,16 @@ pub fn health_router(context: &GatewayContext, options: RouterOptions) -> Router
     let telemetry = Telemetry::new(context);
     let (router, _) = health_routes::<Telemetry>().split_for_parts();
     let router = router.fallback(only_telemetry).method_not_allowed_fallback(method_not_allowed);
-    with_middleware(router, telemetry.requests().clone(), telemetry, options)
+    let tokens = TokenCache::new(context.tokens.clone());
+    let access = Access { tokens, user_paths: Vec::new(), clock: context.clock.clone() };
+    with_middleware(router, telemetry.requests().clone(), telemetry, access, options)
+}
+
+/// Stored tokens, and what users may do with theirs.
+struct Access {
+    tokens: TokenCache,
+    user_paths: Vec<&'static str>,
+    clock: Clock,
 }
 
 /// Adds the middleware of all requests.
@@ -115,10 +142,13 @@ fn with_middleware<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     requests: Arc<RequestMeter>,
     state: S,
+    access: Access,
     options: RouterOptions,
 ) -> Router {
     let tracking = Tracking { requests, timeout: options.request_timeout };
-    let authentication = Authentication::new(options.token, options.request_timeout);
+    let Access { tokens, user_paths, clock } = access;
+    let RouterOptions { token, token_limits, request_timeout, .. } = options;
+    let authentication = Authentication::new(token, tokens, token_limits, user_paths, clock, request_timeout);
     router
         .with_state(state)
         .layer(DefaultBodyLimit::max(options.max_body))
@@ -137,6 +167,7 @@ pub(crate) fn documented(flows: Vec<FlowRoutes>) -> (Router<GatewayState>, utoip
         .merge(trails::routes())
         .merge(queues::routes())
         .merge(dead_letters::routes())
+        .merge(tokens::routes())
         .merge(health_routes())
         .split_for_parts();
     openapi::complete(&mut document);

@@ -13,4 +13,5 @@ mod queues;
 mod search;
 mod slow_clients;
 mod stores;
+mod tokens;
 mod urls;

@@ -51,6 +51,7 @@ async fn every_route_is_documented_and_every_reference_resolves() {
             "DELETE /api/dead/{queue}",
             "DELETE /api/dead/{queue}/{id}",
             "DELETE /api/pages",
+            "DELETE /api/tokens/{id}",
             "GET /api/crawls",
             "GET /api/crawls/{name}",
             "GET /api/crawls/{name}/urls",
@@ -60,6 +61,7 @@ async fn every_route_is_documented_and_every_reference_resolves() {
             "GET /api/queues",
             "GET /api/queues/{queue}",
             "GET /api/search",
+            "GET /api/tokens",
             "GET /api/trails",
             "GET /api/urls",
             "GET /api/urls/{id}",
@@ -76,6 +78,7 @@ async fn every_route_is_documented_and_every_reference_resolves() {
             "POST /api/queues/{queue}/pause",
             "POST /api/queues/{queue}/purge",
             "POST /api/queues/{queue}/resume",
+            "POST /api/tokens",
             "POST /api/urls",
         ]
     );

@@ -204,7 +204,7 @@ async fn a_gateway_has_the_routes_of_its_flows() {
     let paths = document["paths"].as_object().unwrap();
     assert!(paths.contains_key("/api/urls") && !paths.contains_key("/api/crawls"), "{document}");
     let tags: Vec<&Value> = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
-    assert_eq!(tags, ["urls", "trails", "queues", "dead letters", "health"]);
+    assert_eq!(tags, ["urls", "trails", "queues", "dead letters", "tokens", "health"]);
 
     let routes: OpenApiRouter<GatewayState> = OpenApiRouter::new()
         .route("/api/pending", axum::routing::get(pending))

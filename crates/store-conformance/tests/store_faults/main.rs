@@ -8,11 +8,13 @@ mod ledger;
 mod pages;
 mod rate_limiter;
 mod seen;
+mod tokens;
 mod trails;
 
 use crawlway_clock::{Clock, ManualClock};
 use crawlway_store::{
-    Frontier, FrontierPolicy, Ledger, LedgerPolicy, SeenUrls, StoreError, Timestamp, Trails, UrlRecords,
+    Frontier, FrontierPolicy, Ledger, LedgerPolicy, SeenUrls, StoreError, Timestamp, Tokens, Trails,
+    UrlRecords,
 };
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
@@ -145,6 +147,7 @@ macro_rules! sqlite_has {
 sqlite_has! {
     Frontier: |harness, policy| harness.policy = policy;
     SeenUrls: |_, ()| ();
+    Tokens: |_, ()| ();
     Trails: |_, ()| ();
     UrlRecords: |_, ()| ();
 }

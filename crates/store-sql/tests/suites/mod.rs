@@ -3,7 +3,7 @@
 use super::harness::TestDatabase;
 use crawlway_store::{
     Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter,
-    SeenUrls, Trails, UrlRecords, rate_limiter::MAX_MIN_DELAY,
+    SeenUrls, Tokens, Trails, UrlRecords, rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{SqlOptions, SqlStore};
@@ -119,6 +119,7 @@ macro_rules! opens {
 
 opens! {
     dyn SeenUrls: |_, ()| ();
+    dyn Tokens: |_, ()| ();
     dyn Trails: |_, ()| ();
     dyn UrlRecords: |_, ()| ();
     dyn Frontier: |harness, policy| harness.policy = policy;
