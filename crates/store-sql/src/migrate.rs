@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0014.sql"), only: None },
     Step { text: include_str!("schema/0015.sql"), only: Some(Dialect::Sqlite) },
     Step { text: include_str!("schema/0016.sql"), only: None },
+    Step { text: include_str!("schema/0018.sql"), only: None },
 ];
 
 struct Step {
