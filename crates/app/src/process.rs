@@ -11,10 +11,10 @@ use crate::{
 use anyhow::Context;
 use crawlway_broker::{DeadLetters, QueueBackend};
 use crawlway_clock::Clock;
-use crawlway_fetch::{AllowedRange, Fetcher, Request};
+use crawlway_fetch::{AllowedRange, Fetcher, Request, SsrfGuard};
 use crawlway_flow::Shutdown;
 use crawlway_gateway::{CrawlDefaults, GatewayContext, InventoryService, Later, Meters, Readiness};
-use crawlway_store::{Frontier, PageIndex, RateLimiter, SeenUrls, Trails, UrlRecords};
+use crawlway_store::{Frontier, PageIndex, RateLimiter, RequestStore, SeenUrls, Trails, UrlRecords};
 use std::{collections::BTreeMap, fmt, process, sync::Arc};
 
 /// Stores of a process, each of which connects later or is absent.
@@ -30,6 +30,8 @@ pub struct Stores {
     pub rate_limiter: Later<dyn RateLimiter>,
     /// Records of the flow `inventory`.
     pub inventory: Later<dyn UrlRecords>,
+    /// Requests of users.
+    pub requests: Later<dyn RequestStore>,
     /// Search index.
     pub index: Later<dyn PageIndex>,
     /// Database of the records.
@@ -47,6 +49,8 @@ pub struct OpenStores {
     pub seen: Option<Arc<dyn SeenUrls>>,
     /// Records of the flow `inventory`.
     pub inventory: Option<Arc<dyn UrlRecords>>,
+    /// Requests of users.
+    pub requests: Option<Arc<dyn RequestStore>>,
     /// Search index.
     pub index: Option<Arc<dyn PageIndex>>,
 }
@@ -63,6 +67,7 @@ impl Stores {
             seen: later(needs, Store::Seen),
             rate_limiter: later(needs, Store::RateLimiter),
             inventory: later(needs, Store::Inventory),
+            requests: later(needs, Store::Requests),
             index: later(needs, Store::Index),
             records: Later::new(),
         }
@@ -77,6 +82,7 @@ impl Stores {
                 Store::Seen => drop(self.seen.connected().await),
                 Store::RateLimiter => drop(self.rate_limiter.connected().await),
                 Store::Inventory => drop(self.inventory.connected().await),
+                Store::Requests => drop(self.requests.connected().await),
                 Store::Index => drop(self.index.connected().await),
             }
         }
@@ -89,6 +95,7 @@ impl Stores {
             trails: self.trails.get(),
             seen: self.seen.get(),
             inventory: self.inventory.get(),
+            requests: self.requests.get(),
             index: self.index.get(),
         }
     }
@@ -113,6 +120,11 @@ impl OpenStores {
     /// Records of the flow `inventory`.
     pub fn inventory(&self) -> anyhow::Result<Arc<dyn UrlRecords>> {
         self.inventory.clone().context("the inventory is not open")
+    }
+
+    /// Requests of users.
+    pub fn requests(&self) -> anyhow::Result<Arc<dyn RequestStore>> {
+        self.requests.clone().context("the requests are not open")
     }
 
     /// Search index.
@@ -142,6 +154,8 @@ pub struct Handles {
     pub inventory: InventoryService,
     /// Shutdown signal.
     pub stop: Shutdown,
+    /// SSRF guard of the fetches.
+    guard: SsrfGuard,
     /// Settings of the program.
     config: Arc<Config>,
     /// Flows whose queues are declared.
@@ -167,7 +181,8 @@ impl Handles {
         allow: &[AllowedRange],
         stop: Shutdown,
     ) -> anyhow::Result<Self> {
-        let options = config.inventory.options(config.fetch.guard(allow)?);
+        let guard = config.fetch.guard(allow)?;
+        let options = config.inventory.options(guard.clone());
         let inventory = InventoryService::new(broker.clone(), options, Clock::System, stop.clone());
         let dependencies = crate::open::dependencies(config, role, needs);
         let fetcher = match needs.contains(&Store::RateLimiter) {
@@ -185,6 +200,7 @@ impl Handles {
             meters: Meters::default(),
             readiness: Readiness::starting(dependencies, stop.clone()),
             inventory,
+            guard,
             config: Arc::new(config.clone()),
             declared: of_flows(role),
             wakes: of_flows(role),
@@ -196,6 +212,11 @@ impl Handles {
     /// Settings of the program.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// SSRF guard of the fetches.
+    pub(crate) fn guard(&self) -> &SsrfGuard {
+        &self.guard
     }
 
     /// Waits until the queues of a flow are declared.

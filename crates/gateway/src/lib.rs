@@ -17,6 +17,7 @@ mod crawl_rates;
 pub mod dto;
 mod extract;
 mod health;
+mod identity;
 mod index_backlog;
 mod inventory;
 mod later;
@@ -26,6 +27,7 @@ mod openapi;
 mod origin;
 mod problem;
 mod readiness;
+mod requests;
 mod routes;
 mod serve;
 pub mod service;
@@ -40,6 +42,9 @@ pub use openapi::document;
 pub use origin::AllowedHosts;
 pub use problem::Problem;
 pub use readiness::{DependencySpec, Probe, Readiness};
-pub use routes::{FlowRoutes, RouterOptions, health_router, inventory_routes, router, search_routes};
+pub use requests::{RequestOptions, RequestService, submit};
+pub use routes::{
+    FlowRoutes, RouterOptions, health_router, inventory_routes, request_routes, router, search_routes,
+};
 pub use serve::{AccessControl, BindError, ConnectionLimits, Listener, bind};
 pub use state::GatewayState;

@@ -58,6 +58,7 @@ kinds! {
     invalid = BAD_REQUEST, "invalid", "Invalid request";
     query = BAD_REQUEST, "query", "Invalid query";
     unauthorised = UNAUTHORIZED, "unauthorised", "Unauthorized";
+    forbidden = FORBIDDEN, "forbidden", "Forbidden";
     foreign_host = FORBIDDEN, "foreign-host", "Host not allowed";
     foreign_origin = FORBIDDEN, "foreign-origin", "Origin not allowed";
     not_found = NOT_FOUND, "not-found", "Not found";

@@ -4,6 +4,7 @@
 mod crawl;
 mod dead_letter;
 mod queue;
+mod request;
 mod search;
 mod stored_page;
 mod trail;
@@ -17,6 +18,7 @@ pub use dead_letter::{
     Replayed,
 };
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList, QueueOrdering};
+pub use request::{AcceptedRequests, DeletedRequests, RequestEvent, RequestList, UserRequest};
 pub use search::{Duplicate, Hit, RemovedPages, Results};
 pub use stored_page::{PageList, StoredPage};
 pub use trail::{FrontierEntry, ItemTrail, TrailEntryView, Trails};

@@ -3,10 +3,12 @@
 mod dead_letters;
 mod inventory;
 mod queues;
+mod requests;
 mod search;
 mod trails;
 
 pub use inventory::inventory_routes;
+pub use requests::request_routes;
 pub use search::search_routes;
 
 use crate::{
@@ -19,11 +21,12 @@ use crate::{
     origin::{self, AllowedHosts},
     problem::Problem,
     readiness::Readiness,
+    requests::RequestService,
     service::{Error, excerpt},
     state::GatewayState,
 };
 use axum::{
-    Router,
+    Extension, Router,
     extract::{DefaultBodyLimit, FromRef},
     middleware::from_fn_with_state,
 };
@@ -74,6 +77,11 @@ impl FlowRoutes {
     /// Routes of the flow `search`. Its tasks sample crawl rates and read sitemaps.
     pub fn search() -> Self {
         Self { routes: search_routes(), start: Some(search::start_tasks) }
+    }
+
+    /// Routes of the flow `requests`.
+    pub fn requests(service: RequestService) -> Self {
+        Self::new(request_routes().layer(Extension(service)))
     }
 
     /// Routes of the flow `inventory`.

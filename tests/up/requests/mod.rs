@@ -1,0 +1,10 @@
+//! The flow `requests` end to end, through the binary.
+
+mod api;
+mod bad_input;
+mod commands;
+mod deployment;
+mod events;
+mod kills;
+mod outages;
+mod third_party_clients;
