@@ -9,7 +9,8 @@ use std::time::Instant;
 #[test]
 fn a_request_is_answered_and_listed() {
     let site = Site::serve();
-    let up = ready(single_process(&site, "").up());
+    let lab = single_process(&site, "");
+    let up = ready(lab.up());
     let url = site.url("/ok/1");
     let (status, accepted) = up.post("/api/requests", &json!({ "url": url, "email": "Lidor@Example.com" }));
     assert_eq!((status, &accepted["status"], &accepted["email"]), (202, &json!("pending"), &json!(EMAIL)));
@@ -49,7 +50,8 @@ fn a_request_is_answered_and_listed() {
 #[test]
 fn several_urls_are_accepted_together_and_an_idempotency_key_repeats_the_answer() {
     let site = Site::serve();
-    let up = ready(single_process(&site, "").up());
+    let lab = single_process(&site, "");
+    let up = ready(lab.up());
     let post = |key: &str, body: &Value| {
         let header = format!("idempotency-key: {key}");
         let (status, text) =

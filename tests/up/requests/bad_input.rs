@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 #[test]
 fn invalid_calls_are_refused_with_the_field() {
     let site = Site::serve();
-    let up = ready(single_process(&site, "").up());
+    let lab = single_process(&site, "");
+    let up = ready(lab.up());
     let long = format!("{}/{}", site.url("/ok"), "x".repeat(100_000));
     for (body, field) in [
         (json!({ "url": "nonsense", "email": EMAIL }), "url"),

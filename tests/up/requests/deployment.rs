@@ -92,6 +92,19 @@ impl Up {
         accepted["id"].as_str().unwrap().to_owned()
     }
 
+    /// Requests a URL until it is accepted. Returns the id.
+    pub(crate) fn wait_accepted_request(&self, url: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let (status, response) = self.post("/api/requests", &json!({ "url": url, "email": EMAIL }));
+            if status == 202 {
+                return response["id"].as_str().unwrap().to_owned();
+            }
+            assert!(status == 503 && begun.elapsed() < Duration::from_secs(60), "{status}: {response}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Waits until a request has ended.
     pub(crate) fn wait_request(&self, id: &str) -> Value {
         let begun = Instant::now();

@@ -7,4 +7,5 @@ mod deployment;
 mod events;
 mod kills;
 mod outages;
+mod poison;
 mod third_party_clients;
