@@ -75,7 +75,10 @@ fn two_flows_on_two_brokers_continue_after_a_restart() {
     ];
     let expected: BTreeMap<String, u64> = expected.map(|(name, pending)| (name.to_owned(), pending)).into();
     assert_eq!((&through_the_gateway, queues(&lab)), (&expected, expected.clone()));
-    assert_eq!(queues_in(&lab, "queue"), ["crawl-requests", "crawl-responses", "url_inventory", "url_inventory_waiting"]);
+    assert_eq!(
+        queues_in(&lab, "queue"),
+        ["crawl-requests", "crawl-responses", "url_inventory", "url_inventory_waiting"]
+    );
     assert!(!lab.data().join("queue-events").exists());
 
     let up = lab.up();

@@ -37,8 +37,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 impl Caller {
     /// E-mail address of the user whose requests are meant: the caller's own, the one that an administrator names, or the default.
     pub(crate) fn user(&self, named: Option<&str>, default: Option<&Email>) -> Result<Email, Problem> {
-        let named = named
-            .map(|text| Email::normalised(text).map_err(|error| Problem::invalid(error.to_string()).field("email")));
+        let named = named.map(|text| {
+            Email::normalised(text).map_err(|error| Problem::invalid(error.to_string()).field("email"))
+        });
         match (self.role, &self.email, named.transpose()?) {
             (_, Some(own), None) => Ok(own.clone()),
             (Role::User, Some(own), Some(named)) if named != *own => {
@@ -46,9 +47,9 @@ impl Caller {
             }
             (Role::User, None, _) => Err(Problem::forbidden("the token belongs to no user")),
             (_, _, Some(named)) => Ok(named),
-            (Role::Admin, None, None) => default
-                .cloned()
-                .ok_or_else(|| Problem::invalid("name the user with `email`").field("email")),
+            (Role::Admin, None, None) => {
+                default.cloned().ok_or_else(|| Problem::invalid("name the user with `email`").field("email"))
+            }
         }
     }
 }

@@ -25,7 +25,9 @@ pub(crate) async fn adjust(tx: &mut Tx, anchor: &Anchor) -> Result<(), Fault> {
             "UPDATE ledger_dead_letters SET marked_until = max(marked_until + $1, 1) WHERE marked_until > 0",
         ),
         Sql::new("UPDATE crawl_requests SET deadline = max(deadline + $1, 1) WHERE deadline IS NOT NULL"),
-        Sql::new("UPDATE crawl_requests SET publish_at = max(publish_at + $1, 1) WHERE publish_at IS NOT NULL"),
+        Sql::new(
+            "UPDATE crawl_requests SET publish_at = max(publish_at + $1, 1) WHERE publish_at IS NOT NULL",
+        ),
     ];
     let earlier = match tx.run(&READ, vec![]).await?.first() {
         Some(row) => Some(Anchor { boot: row.text(0)?, offset: row.int(1)? }),

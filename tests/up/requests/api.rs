@@ -18,10 +18,15 @@ fn a_request_is_answered_and_listed() {
     let request = up.wait_request(id);
     assert_eq!(request["status"], "completed", "{request}");
     let data = &request["result"];
-    assert_eq!((&data["url"], &data["finalUrl"], &data["statusCode"]), (&json!(url), &json!(url), &json!(200)));
+    assert_eq!(
+        (&data["url"], &data["finalUrl"], &data["statusCode"]),
+        (&json!(url), &json!(url), &json!(200))
+    );
     assert_eq!((&data["title"], &data["links"]), (&json!("/ok/1"), &json!([])), "{data}");
     // Failures end with the reason, after retries of the temporary one.
-    for (path, error, requests) in [("/gone/1", "404", 1), ("/broken/1", "attempts: 3; http.500", 3), ("/no/1", "robots", 0)] {
+    for (path, error, requests) in
+        [("/gone/1", "404", 1), ("/broken/1", "attempts: 3; http.500", 3), ("/no/1", "robots", 0)]
+    {
         let failed = up.wait_request(&up.add_request(&site.url(path)));
         let message = failed["result"]["errorMessage"].as_str().unwrap().to_owned();
         assert!(failed["status"] == "failed" && message.contains(error), "{path}: {failed}");
@@ -59,7 +64,12 @@ fn several_urls_are_accepted_together_and_an_idempotency_key_repeats_the_answer(
         (status, serde_json::from_str::<Value>(&text).unwrap())
     };
     let ids = |body: &Value| -> Vec<String> {
-        body["requests"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+        body["requests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["id"].as_str().unwrap().to_owned())
+            .collect()
     };
     let urls: Vec<String> = (0..20).map(|number| site.url(&format!("/ok/{number}"))).collect();
     let body = json!({ "urls": urls, "email": EMAIL });
@@ -70,11 +80,19 @@ fn several_urls_are_accepted_together_and_an_idempotency_key_repeats_the_answer(
     }
     let (status, again) = post("one", &body);
     assert_eq!((status, ids(&again)), (202, ids(&first)), "the same requests");
-    assert!(again["requests"].as_array().unwrap().iter().all(|one| one["status"] == "completed"), "as they are now");
+    assert!(
+        again["requests"].as_array().unwrap().iter().all(|one| one["status"] == "completed"),
+        "as they are now"
+    );
     assert_eq!(site.requests("/ok/3"), 1, "and not fetched again");
     assert_ne!(ids(&post("two", &body).1), ids(&first), "another key");
     let conflict = post("one", &json!({ "url": site.url("/ok/other"), "email": EMAIL }));
-    assert_eq!((conflict.0, &conflict.1["type"]), (409, &json!("urn:crawlway:problem:conflict")), "{}", conflict.1);
+    assert_eq!(
+        (conflict.0, &conflict.1["type"]),
+        (409, &json!("urn:crawlway:problem:conflict")),
+        "{}",
+        conflict.1
+    );
     let one = json!({ "url": site.url("/ok/0"), "email": EMAIL });
     let (_, single) = post("three", &one);
     assert_eq!(post("three", &one).1["id"], single["id"]);

@@ -29,7 +29,11 @@ fn invalid_calls_are_refused_with_the_field() {
         (json!({ "url": site.url("/ok/1"), "email": "\u{430}@example.com" }), "email"),
     ] {
         let (status, problem) = up.post("/api/requests", &body);
-        assert_eq!((status, &problem["type"]), (400, &json!("urn:crawlway:problem:invalid")), "{body}: {problem}");
+        assert_eq!(
+            (status, &problem["type"]),
+            (400, &json!("urn:crawlway:problem:invalid")),
+            "{body}: {problem}"
+        );
         assert_eq!(problem["field"], field, "{body}: {problem}");
     }
     for (path, status) in [
@@ -42,7 +46,9 @@ fn invalid_calls_are_refused_with_the_field() {
     ] {
         assert_eq!(up.get(&path).0, status, "{path}");
     }
-    let post = |headers: &[&str], body: &str| http::request(&up.address, "POST", "/api/requests", headers, body).unwrap();
+    let post = |headers: &[&str], body: &str| {
+        http::request(&up.address, "POST", "/api/requests", headers, body).unwrap()
+    };
     assert_eq!(post(&[], "not JSON").0, 400);
     assert_eq!(post(&[], &"x".repeat(2 << 20)).0, 413);
     assert_eq!(post(&["idempotency-key: "], &json!({ "url": site.url("/ok/1") }).to_string()).0, 400);
@@ -72,16 +78,27 @@ fn invalid_messages_are_dead_letters_and_end_their_requests() {
     no_time.as_object_mut().unwrap().remove("createdAt");
     let requests = [
         (with(headers("b-1", EMAIL), "not JSON"), "not JSON", Some("b-1")),
-        (with(headers("b-2", EMAIL), r#"{"url":"https://a.example/","depth":2}"#), "unknown field `depth`", Some("b-2")),
+        (
+            with(headers("b-2", EMAIL), r#"{"url":"https://a.example/","depth":2}"#),
+            "unknown field `depth`",
+            Some("b-2"),
+        ),
         (with(headers("b-3", EMAIL), r#"{"url":7}"#), "`url` is 7", Some("b-3")),
         (with(no_time, &url), "header `createdAt` is missing", Some("b-4")),
-        (with(json!({ "id": "b-5", "email": EMAIL, "createdAt": "odd" }), &url), "header `createdAt`", Some("b-5")),
+        (
+            with(json!({ "id": "b-5", "email": EMAIL, "createdAt": "odd" }), &url),
+            "header `createdAt`",
+            Some("b-5"),
+        ),
         (json!({ "headers": headers("b-6", EMAIL), "size": 1_000_000 }), "the limit is 65536", Some("b-6")),
         (with(json!({ "id": "b-7" }), &url), "header `email` is missing", None),
         (with(headers("b-8", "nobody"), &url), "header `email`: expected an e-mail", None),
         (json!({ "body": url }), "header `id` is missing", None),
         (
-            with(json!({ "id": "b-9", "email": EMAIL, "createdAt": "2999-01-01T00:00:00Z", "x-crawlway-key": "other" }), &url),
+            with(
+                json!({ "id": "b-9", "email": EMAIL, "createdAt": "2999-01-01T00:00:00Z", "x-crawlway-key": "other" }),
+                &url,
+            ),
             "the key differs",
             Some("b-9"),
         ),
@@ -94,26 +111,33 @@ fn invalid_messages_are_dead_letters_and_end_their_requests() {
             assert!(failed["status"] == "failed" && message.contains(reason), "{id}: {failed}");
         }
     }
-    let dead = gateway.wait("/api/dead?queue=crawl-requests", |dead| dead["dead"].as_array().is_some_and(|dead| dead.len() == 10));
+    let dead = gateway.wait("/api/dead?queue=crawl-requests", |dead| {
+        dead["dead"].as_array().is_some_and(|dead| dead.len() == 10)
+    });
     for (_, reason, _) in &requests {
         let has = |dead: &Value| dead["reason"].as_str().is_some_and(|text| text.contains(reason));
         assert!(dead["dead"].as_array().unwrap().iter().any(has), "`{reason}` in {dead}");
     }
     // Responses: any JSON is a result, also of an unknown request; an invalid one ends its request.
-    publish("crawl-responses", &[
-        with(headers("r-1", EMAIL), r#"{"success":true,"scrapedData":[1,{"b":2}]}"#),
-        with(headers("r-2", EMAIL), r#"{"success":"yes"}"#),
-        with(json!({ "id": "r-3" }), r#"{"success":true,"scrapedData":1}"#),
-        json!({ "headers": headers("r-4", EMAIL), "size": 17_000_000 }),
-        with(headers("r-5", EMAIL), r#"{"success":false,"errorMessage":"Request timed out"}"#),
-    ]);
+    publish(
+        "crawl-responses",
+        &[
+            with(headers("r-1", EMAIL), r#"{"success":true,"scrapedData":[1,{"b":2}]}"#),
+            with(headers("r-2", EMAIL), r#"{"success":"yes"}"#),
+            with(json!({ "id": "r-3" }), r#"{"success":true,"scrapedData":1}"#),
+            json!({ "headers": headers("r-4", EMAIL), "size": 17_000_000 }),
+            with(headers("r-5", EMAIL), r#"{"success":false,"errorMessage":"Request timed out"}"#),
+        ],
+    );
     assert_eq!(gateway.wait_request("r-1")["result"], json!([1, { "b": 2 }]));
     assert_eq!(gateway.wait_request("r-5")["result"], json!({ "errorMessage": "Request timed out" }));
     for (id, reason) in [("r-2", "`success` is \"yes\""), ("r-4", "the limit is 16777216")] {
         let failed = gateway.wait_request(id);
         assert!(failed["result"]["errorMessage"].as_str().unwrap().contains(reason), "{failed}");
     }
-    gateway.wait("/api/dead?queue=crawl-responses", |dead| dead["dead"].as_array().is_some_and(|dead| dead.len() == 3));
+    gateway.wait("/api/dead?queue=crawl-responses", |dead| {
+        dead["dead"].as_array().is_some_and(|dead| dead.len() == 3)
+    });
     let request = gateway.wait_request(&gateway.add_request(&site.url("/ok/1")));
     assert_eq!(request["status"], "completed", "work goes on: {request}");
 }

@@ -21,12 +21,18 @@ fn requests_are_added_read_and_listed_through_a_gateway() {
     let mut lines = std::io::BufReader::new(watching.stdout.take().unwrap()).lines();
     let (code, completed) = run(&lab, &["add", &site.url("/ok/1"), "--wait"]);
     assert_eq!((code, &completed["status"]), (Some(0), &json!("completed")), "{completed}");
-    assert_eq!((&completed["result"]["title"], &completed["email"]), (&json!("/ok/1"), &json!("user@localhost")));
+    assert_eq!(
+        (&completed["result"]["title"], &completed["email"]),
+        (&json!("/ok/1"), &json!("user@localhost"))
+    );
     let (code, failed) = run(&lab, &["add", &site.url("/gone/1"), "--wait"]);
     assert_eq!((code, &failed["status"]), (Some(1), &json!("failed")), "{failed}");
     // The first changes may be from before the stream began.
     let change: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    assert!(["pending", "completed", "failed"].map(|status| json!(status)).contains(&change["status"]), "{change}");
+    assert!(
+        ["pending", "completed", "failed"].map(|status| json!(status)).contains(&change["status"]),
+        "{change}"
+    );
     assert!(lines.next().is_some() && lines.next().is_none());
     assert!(watching.wait().unwrap().success());
     let id = completed["id"].as_str().unwrap();

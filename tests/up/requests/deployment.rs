@@ -20,7 +20,8 @@ pub(crate) const GATEWAY: &[&str] = &["up", "--only", "gateway,requests:response
 pub(crate) const WORKER: &[&str] = &["up", "--only", "requests:fetch", "--json"];
 
 /// Settings with short delays.
-const SETTINGS: &str = "flows = [\"requests\"]\none_process_per_stage = true\n[requests]\npublish_timeout = \"1s\"\n";
+const SETTINGS: &str =
+    "flows = [\"requests\"]\none_process_per_stage = true\n[requests]\npublish_timeout = \"1s\"\n";
 
 /// One process on the embedded defaults.
 pub(crate) fn single_process(site: &Site, settings: &str) -> Lab {

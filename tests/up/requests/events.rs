@@ -25,7 +25,8 @@ impl Events {
             format!("GET /api/requests/events?email={EMAIL} HTTP/1.0\r\nhost: {address}\r\n{header}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut events = Self { lines: BufReader::new(stream), last_id: last_id.to_owned() };
-        let head: Vec<String> = std::iter::from_fn(|| events.line()).take_while(|line| !line.is_empty()).collect();
+        let head: Vec<String> =
+            std::iter::from_fn(|| events.line()).take_while(|line| !line.is_empty()).collect();
         assert!(head[0].contains("200"), "{head:?}");
         assert!(head.iter().any(|line| line.to_lowercase() == "content-type: text/event-stream"), "{head:?}");
         // The first event has the position alone.
@@ -108,6 +109,10 @@ fn a_response_reaches_the_clients_of_another_gateway() {
     let of_consuming = consuming.add_request(&site.url("/ok/2"));
     consuming.wait_request(&of_consuming);
     let mut resumed = Events::open(&consuming.address, &last_id);
-    assert_eq!(resumed.next(), change(&of_consuming, "pending"), "an id of one gateway is valid at the other");
+    assert_eq!(
+        resumed.next(),
+        change(&of_consuming, "pending"),
+        "an id of one gateway is valid at the other"
+    );
     assert_eq!(events.next(), change(&of_consuming, "pending"));
 }

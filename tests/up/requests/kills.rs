@@ -18,8 +18,10 @@ const SETTINGS: &str = "[queue.defaults]\nlease = \"2s\"\n";
 /// All steps at which a process is killed, and whether that process is the gateway.
 fn steps() -> Vec<(String, bool)> {
     let runner = |stage: &'static str| Step::ALL.map(|step| format!("{stage}.{}", step.name()));
-    let fetch = runner("fetch").into_iter().chain(FetchStep::ALL.map(|step| format!("fetch.{}", step.name())));
-    let gateway = SubmitStep::ALL.map(|step| format!("submit.{}", step.name())).into_iter().chain(runner("responses"));
+    let fetch =
+        runner("fetch").into_iter().chain(FetchStep::ALL.map(|step| format!("fetch.{}", step.name())));
+    let gateway =
+        SubmitStep::ALL.map(|step| format!("submit.{}", step.name())).into_iter().chain(runner("responses"));
     fetch.map(|point| (point, false)).chain(gateway.map(|point| (point, true))).collect()
 }
 

@@ -51,7 +51,8 @@ fn a_request_in_the_queue_ends_although_redis_has_lost_it() {
     let site = Site::serve();
     let mut shared = Shared::with(&site, "", "redis-lost", Persistence::None);
     let gateway = shared.start_gateway();
-    let ids: Vec<String> = (0..10).map(|number| gateway.add_request(&site.url(&format!("/ok/{number}")))).collect();
+    let ids: Vec<String> =
+        (0..10).map(|number| gateway.add_request(&site.url(&format!("/ok/{number}")))).collect();
     shared.redis.kill();
     shared.redis.restart();
     gateway.wait("/health/ready", |ready| ready["ready"] == true);

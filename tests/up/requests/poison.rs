@@ -51,5 +51,8 @@ fn a_request_that_crashes_its_workers_fails_with_the_reason() {
     assert_eq!(crashes, 8, "five lost workers and three solo crashes");
     let dead = lab.run(&["dead", "list", "crawl-requests", "--json"]);
     let dead: Value = serde_json::from_slice(&dead.stdout).unwrap();
-    assert_eq!((dead["dead"].as_array().unwrap().len(), &dead["dead"][0]["cause"]), (1, &json!("worker_lost")));
+    assert_eq!(
+        (dead["dead"].as_array().unwrap().len(), &dead["dead"][0]["cause"]),
+        (1, &json!("worker_lost"))
+    );
 }

@@ -65,8 +65,7 @@ impl FlowModule for RequestsFlow {
             context.config.requests.settings(context.request.clone(), context.config.search.drain());
         let (requests, responses) =
             (context.queue(&crawl_requests())?.clone(), context.queue(&crawl_responses())?.clone());
-        let flow =
-            Requests::new(context.services, resources, &requests, &responses, settings, context.stop);
+        let flow = Requests::new(context.services, resources, &requests, &responses, settings, context.stop);
         Ok(flow.into_flow().into())
     }
 

@@ -11,7 +11,9 @@ use anyhow::{Context, bail};
 use crawlway_gateway::Probe;
 use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
-use crawlway_store::{Frontier, PageIndex, RequestStore, SeenUrls, Trails, UrlRecords, rate_limiter::RateLimiter};
+use crawlway_store::{
+    Frontier, PageIndex, RequestStore, SeenUrls, Trails, UrlRecords, rate_limiter::RateLimiter,
+};
 use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use crawlway_tls::ClientTls;

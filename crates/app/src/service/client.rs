@@ -176,16 +176,19 @@ impl Client {
 
     /// Server-sent events of a resource, after the event with this id.
     pub(crate) async fn events(&self, url: &Url, last_id: &str) -> anyhow::Result<Events> {
-        let headers = [(header::ACCEPT, "text/event-stream"), (HeaderName::from_static("last-event-id"), last_id)];
+        let headers =
+            [(header::ACCEPT, "text/event-stream"), (HeaderName::from_static("last-event-id"), last_id)];
         let headers = &headers[..if last_id.is_empty() { 1 } else { 2 }];
         let opened = timeout(self.timeout, self.open(Method::GET, url, None, headers)).await;
         let opened = opened.map_err(|_| anyhow!("no response within {} s", self.timeout.as_secs())).flatten();
-        let response =
-            opened.with_context(|| format!("cannot reach the gateway at {}", self.base_url()))?;
+        let response = opened.with_context(|| format!("cannot reach the gateway at {}", self.base_url()))?;
         if response.status().is_success() {
             return Ok(Events::new(response.into_body()));
         }
-        Err(self.decode::<serde::de::IgnoredAny>(url, &read(response).await?).err().unwrap_or_else(|| anyhow!("no events")))
+        Err(self
+            .decode::<serde::de::IgnoredAny>(url, &read(response).await?)
+            .err()
+            .unwrap_or_else(|| anyhow!("no events")))
     }
 
     async fn exchange(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> anyhow::Result<Response> {

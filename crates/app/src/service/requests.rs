@@ -29,19 +29,29 @@ pub(crate) enum UserRequests {
     /// At a gateway, which knows the user unless one is named.
     Remote { client: Client, email: Option<String> },
     /// In the stores of the settings.
-    Local { store: Arc<dyn RequestStore>, email: Email, submitter: Option<(Arc<dyn QueueBackend>, Submitter)> },
+    Local {
+        store: Arc<dyn RequestStore>,
+        email: Email,
+        submitter: Option<(Arc<dyn QueueBackend>, Submitter)>,
+    },
 }
 
 impl UserRequests {
     /// Opens the requests of a user; for a submission, the queue too.
-    pub(crate) async fn open(target: Target<'_>, email: Option<String>, submits: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        target: Target<'_>,
+        email: Option<String>,
+        submits: bool,
+    ) -> anyhow::Result<Self> {
         let config = match target {
             Target::Remote(client) => return Ok(Self::Remote { client, email }),
             Target::Local(config) => config,
         };
         flows::require(config, "requests").map_err(UsageError)?;
         let email = match email {
-            Some(email) => Email::normalised(&email).map_err(|error| UsageError(format!("--email: {error}")))?,
+            Some(email) => {
+                Email::normalised(&email).map_err(|error| UsageError(format!("--email: {error}")))?
+            }
             None => config.requests.default_email().context("name the user with --email")?,
         };
         let submitter = match submits {
@@ -132,7 +142,9 @@ impl UserRequests {
         mut each: impl FnMut(RequestEvent) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
         let Self::Remote { client, .. } = self else {
-            bail!(UsageError("no gateway runs, so that nothing changes; start one with `crawlway up`".to_owned()))
+            bail!(UsageError(
+                "no gateway runs, so that nothing changes; start one with `crawlway up`".to_owned()
+            ))
         };
         let url = self.url(client, &["events"], &[]);
         let mut last_id = String::new();
@@ -171,7 +183,11 @@ impl UserRequests {
             Self::Remote { email, .. } => email.clone(),
             Self::Local { .. } => None,
         };
-        let given = query.iter().chain([&("email", email)]).filter_map(|(name, value)| Some((*name, value.clone()?))).collect::<Vec<_>>();
+        let given = query
+            .iter()
+            .chain([&("email", email)])
+            .filter_map(|(name, value)| Some((*name, value.clone()?)))
+            .collect::<Vec<_>>();
         if !given.is_empty() {
             url.query_pairs_mut().extend_pairs(given);
         }

@@ -41,7 +41,10 @@ type Done = Output<(), ()>;
 pub(super) enum Input {
     Valid(Valid),
     /// Invalid message whose request can be answered.
-    Invalid { head: Head, reason: String },
+    Invalid {
+        head: Head,
+        reason: String,
+    },
 }
 
 #[derive(Debug)]
@@ -109,7 +112,11 @@ impl FetchStage {
     }
 
     /// Fetches with retries: the response, or the error of the last attempt.
-    async fn fetch(&self, valid: &Valid, context: &Context) -> Result<Result<FetchResponse, String>, StageError> {
+    async fn fetch(
+        &self,
+        valid: &Valid,
+        context: &Context,
+    ) -> Result<Result<FetchResponse, String>, StageError> {
         let mut last_error = None;
         for attempt in 1..=self.settings.max_attempts.max(1) {
             if attempt > 1 {

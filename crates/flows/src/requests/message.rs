@@ -43,7 +43,9 @@ impl Head {
         let (id, email, created_at) = (header(ID)?, header(EMAIL)?, header(CREATED_AT)?);
         if id.is_empty() || id.len() > limits::MAX_ID_BYTES || id.chars().any(char::is_control) {
             let max = limits::MAX_ID_BYTES;
-            return Err(Invalid(format!("header `{ID}`: expected 1 to {max} bytes without control characters")));
+            return Err(Invalid(format!(
+                "header `{ID}`: expected 1 to {max} bytes without control characters"
+            )));
         }
         Email::check(email).map_err(|error| Invalid(format!("header `{EMAIL}`: {error}")))?;
         if Timestamp::from_iso(created_at).is_none() {
@@ -107,7 +109,9 @@ impl Head {
 
 fn is_about(defect: &Defect, header: &str) -> bool {
     match defect {
-        Defect::DuplicateHeader(name) | Defect::NullHeader(name) | Defect::BinaryHeader(name) => name == header,
+        Defect::DuplicateHeader(name) | Defect::NullHeader(name) | Defect::BinaryHeader(name) => {
+            name == header
+        }
         Defect::BinaryKey | Defect::NullBody => false,
     }
 }
@@ -156,7 +160,8 @@ pub(super) fn read_response(head: &Head, body: &[u8]) -> Result<Answer, Invalid>
         ("/success", true, Value::is_boolean, "true or false"),
         ("/errorMessage", false, Value::is_string, "a text"),
     ];
-    let ResponseBody { success, scraped_data, error_message } = body::read(body, MAX_RESPONSE_BYTES, &FIELDS)?;
+    let ResponseBody { success, scraped_data, error_message } =
+        body::read(body, MAX_RESPONSE_BYTES, &FIELDS)?;
     let result = match (success, scraped_data, error_message) {
         (true, Some(data), _) => Ok(data),
         (true, None, _) => return Err(Invalid("`scrapedData` is missing; expected any JSON".to_owned())),
@@ -169,8 +174,8 @@ pub(super) fn read_response(head: &Head, body: &[u8]) -> Result<Answer, Invalid>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crawlway_broker::{Headers, MessageId};
     use crate::requests::{crawl_requests, crawl_responses};
+    use crawlway_broker::{Headers, MessageId};
 
     const UUID: &str = "38e9351d-ab05-428b-a6ec-ddd100678807";
 
@@ -179,7 +184,10 @@ mod tests {
             id: MessageId::random(),
             key: key.map(str::to_owned),
             group: None,
-            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Headers>(),
+            headers: headers
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect::<Headers>(),
             body: Vec::new().into(),
             published_at: Timestamp::from_millis(1_700_000_000_000),
             defects: vec![],
@@ -196,10 +204,17 @@ mod tests {
         let sent = request_message(&crawl_requests(), &request);
         assert_eq!(sent.body, r#"{"url":"https://example.com"}"#.as_bytes());
         assert_eq!((sent.key.as_deref(), sent.id.as_str()), (Some(UUID), UUID));
-        let headers: Vec<(&str, &str)> = sent.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
-        assert_eq!(headers, [("createdAt", "2026-11-15T09:30:00.000Z"), ("email", "lidor@gmail.com"), ("id", UUID)]);
+        let headers: Vec<(&str, &str)> =
+            sent.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(
+            headers,
+            [("createdAt", "2026-11-15T09:30:00.000Z"), ("email", "lidor@gmail.com"), ("id", UUID)]
+        );
         let head = Head::read(&message(&headers, Some(UUID))).unwrap();
-        assert_eq!(head.completed(&crawl_responses(), b"[1]").body, r#"{"success":true,"scrapedData":[1]}"#.as_bytes());
+        assert_eq!(
+            head.completed(&crawl_responses(), b"[1]").body,
+            r#"{"success":true,"scrapedData":[1]}"#.as_bytes()
+        );
         let failed = head.failed(&crawl_responses(), "Request timed out");
         assert_eq!(failed.body, r#"{"success":false,"errorMessage":"Request timed out"}"#.as_bytes());
         assert_eq!((failed.headers, failed.key), (sent.headers, sent.key));
@@ -226,12 +241,18 @@ mod tests {
             (message(&with("id", ""), None), "header `id`: expected 1 to 128 bytes", false),
             (message(&with("id", long), None), "header `id`: expected 1 to 128 bytes", false),
             (
-                Message { defects: vec![Defect::DuplicateHeader("email".to_owned())], ..message(&VALID, None) },
+                Message {
+                    defects: vec![Defect::DuplicateHeader("email".to_owned())],
+                    ..message(&VALID, None)
+                },
                 "header `email` occurs more than once",
                 false,
             ),
             (
-                Message { defects: vec![Defect::NullHeader("createdAt".to_owned())], ..message(&VALID, None) },
+                Message {
+                    defects: vec![Defect::NullHeader("createdAt".to_owned())],
+                    ..message(&VALID, None)
+                },
                 "header `createdAt` has no value",
                 true,
             ),
@@ -242,12 +263,18 @@ mod tests {
             assert_eq!(Head::answerable(&message).is_some(), answerable, "{error}");
         }
         let other = Defect::DuplicateHeader("traceparent".to_owned());
-        assert!(Head::read(&Message { defects: vec![other], ..message(&VALID, None) }).is_ok(), "of another header");
+        assert!(
+            Head::read(&Message { defects: vec![other], ..message(&VALID, None) }).is_ok(),
+            "of another header"
+        );
     }
 
     #[test]
     fn bodies_are_validated() {
-        assert_eq!(read_request(br#" { "url" : "HTTP://Example.com" } "#).unwrap().1.as_str(), "http://example.com/");
+        assert_eq!(
+            read_request(br#" { "url" : "HTTP://Example.com" } "#).unwrap().1.as_str(),
+            "http://example.com/"
+        );
         for (body, reason) in [
             (&br#"{"url":"https://a.example/","depth":2}"#[..], "unknown field `depth`"),
             (br#"{}"#, "`url` is missing; expected a text"),
@@ -267,7 +294,8 @@ mod tests {
             let answer = read(&format!(r#"{{"success":true,"scrapedData":{data},"more":1}}"#)).unwrap();
             assert_eq!(answer.result.unwrap().get(), data);
         }
-        let failed = read(r#"{"success":false,"errorMessage":"Request timed out","scrapedData":null}"#).unwrap();
+        let failed =
+            read(r#"{"success":false,"errorMessage":"Request timed out","scrapedData":null}"#).unwrap();
         assert_eq!(failed.result.unwrap_err(), "Request timed out");
         for (body, reason) in [
             (r#"{"scrapedData":1}"#, "`success` is missing; expected true or false"),
@@ -291,7 +319,10 @@ mod tests {
         let head = Head::read(&message(&VALID, Some(UUID))).unwrap();
         assert!(check(RESPONSE_SCHEMA, &head.completed(&crawl_responses(), b"null").body));
         assert!(check(RESPONSE_SCHEMA, &head.failed(&crawl_responses(), "late").body));
-        assert!(!check(RESPONSE_SCHEMA, br#"{"success":true}"#) && !check(RESPONSE_SCHEMA, br#"{"success":false}"#));
+        assert!(
+            !check(RESPONSE_SCHEMA, br#"{"success":true}"#)
+                && !check(RESPONSE_SCHEMA, br#"{"success":false}"#)
+        );
         assert!(check(REQUEST_SCHEMA, br#"{"url":"https://a.example/"}"#));
         assert!(!check(REQUEST_SCHEMA, br#"{"url":"https://a.example/","depth":2}"#));
     }

@@ -20,10 +20,11 @@ mod wiring;
 pub use dead_letters::answer_dead_letters;
 pub use fetch::FetchStep;
 pub use message::{MAX_RESPONSE_BYTES, REQUEST_SCHEMA, RESPONSE_SCHEMA};
-pub use submit::{MAX_IDEMPOTENCY_KEY_BYTES, SubmitError, SubmitStep, Submitter, Submitted};
+pub use submit::{MAX_IDEMPOTENCY_KEY_BYTES, SubmitError, SubmitStep, Submitted, Submitter};
 pub use upkeep::keep_up;
 pub use wiring::{
-    RequestResources, RequestSettings, Requests, crawl_requests, crawl_responses, response_queue, stage_queues,
+    RequestResources, RequestSettings, Requests, crawl_requests, crawl_responses, response_queue,
+    stage_queues,
 };
 
 /// Name of the flow in trails and metrics.

@@ -34,7 +34,11 @@ struct ScrapedData<'a> {
 }
 
 /// JSON of at most `max_bytes` about a response to a request for this URL.
-pub(super) async fn scrape(url: &str, mut response: FetchResponse, max_bytes: usize) -> Result<Vec<u8>, StageError> {
+pub(super) async fn scrape(
+    url: &str,
+    mut response: FetchResponse,
+    max_bytes: usize,
+) -> Result<Vec<u8>, StageError> {
     let max = response.memory_reservation.max_page_bytes() / PARSE_MEMORY_FACTOR;
     let truncated = response.body.len() > max;
     if truncated {
@@ -58,9 +62,11 @@ pub(super) async fn scrape(url: &str, mut response: FetchResponse, max_bytes: us
 /// Page of a response: parsed HTML, other text as it is, and nothing of binary content.
 fn parse(response: &FetchResponse) -> Page {
     let content_type = response.content_type();
-    let kind = content_type.unwrap_or("text/html").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let kind =
+        content_type.unwrap_or("text/html").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     let is_markup = kind.ends_with("html") || kind.ends_with("xml");
-    let is_text = is_markup || kind.starts_with("text/") || kind.ends_with("json") || kind == "application/javascript";
+    let is_text =
+        is_markup || kind.starts_with("text/") || kind.ends_with("json") || kind == "application/javascript";
     let options = ParseOptions { without_simhash: true, ..ParseOptions::default() };
     let html: &[u8] = if is_markup { &response.body } else { b"" };
     let mut page = parse_bytes(html, content_type, &response.url, &options);

@@ -147,7 +147,12 @@ mod tests {
         let id = derived_id("a@example.com", "k", 0);
         assert_eq!(id, derived_id("a@example.com", "k", 0));
         assert_eq!((id.len(), &id[14..15]), (36, "8"), "{id}");
-        let others = [("b@example.com", "k", 0), ("a@example.com", "l", 0), ("a@example.com", "k", 1), ("a@example.comk", "", 0)];
+        let others = [
+            ("b@example.com", "k", 0),
+            ("a@example.com", "l", 0),
+            ("a@example.com", "k", 1),
+            ("a@example.comk", "", 0),
+        ];
         for (email, key, place) in others {
             assert_ne!(derived_id(email, key, place), id);
         }

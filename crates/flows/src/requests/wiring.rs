@@ -86,7 +86,8 @@ impl Requests {
         let (broker, drain) = (services.broker.clone(), settings.drain);
         let mut flow = Flow::new(services, stop);
         if let Some(fetcher) = resources.fetcher {
-            let carried = usize::try_from(broker.guarantees_of(&responses.name).max_message).unwrap_or(usize::MAX);
+            let carried =
+                usize::try_from(broker.guarantees_of(&responses.name).max_message).unwrap_or(usize::MAX);
             let max_bytes = settings.max_response_bytes.min(carried).min(MAX_RESPONSE_BYTES);
             let stage = FetchStage {
                 broker: broker.clone(),

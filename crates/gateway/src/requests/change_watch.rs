@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
 
-/// Interval of the polls while there are subscribers.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of the polls while there are subscribers, and its increase for each user.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL_PER_USER: Duration = Duration::from_micros(100);
 /// Interval of the polls while the store does not answer.
 const OUTAGE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -65,7 +66,11 @@ impl ChangeWatch {
         watch
     }
 
-    pub(super) async fn subscribe(&self, store: &dyn RequestStore, email: &str) -> Result<Subscription, StoreError> {
+    pub(super) async fn subscribe(
+        &self,
+        store: &dyn RequestStore,
+        email: &str,
+    ) -> Result<Subscription, StoreError> {
         let position = store.last_change(email).await?;
         let mut by_user = self.0.by_user.lock();
         let new = || Feed { position: position.clone(), changed: watch::Sender::new(()) };
@@ -89,7 +94,9 @@ impl Feeds {
                 continue;
             }
             let interval = match self.poll_once(store, &feeds).await {
-                Ok(()) => POLL_INTERVAL,
+                Ok(()) => {
+                    POLL_INTERVAL + POLL_INTERVAL_PER_USER * u32::try_from(feeds.len()).unwrap_or(u32::MAX)
+                }
                 Err(error) => {
                     tracing::debug!(%error, "the change feeds cannot be read");
                     OUTAGE_INTERVAL
@@ -99,7 +106,11 @@ impl Feeds {
         }
     }
 
-    async fn poll_once(&self, store: &dyn RequestStore, feeds: &[(String, ChangeId)]) -> Result<(), StoreError> {
+    async fn poll_once(
+        &self,
+        store: &dyn RequestStore,
+        feeds: &[(String, ChangeId)],
+    ) -> Result<(), StoreError> {
         let changes = store.changes(feeds, 1).await?;
         for ((email, _), _) in feeds.iter().zip(&changes).filter(|(_, changes)| !changes.is_empty()) {
             let position = store.last_change(email).await?;

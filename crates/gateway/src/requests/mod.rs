@@ -83,7 +83,10 @@ impl RequestService {
         idempotency_key: Option<&str>,
     ) -> Result<Vec<Submitted>, Error> {
         if self.declared.get().is_none() || self.stop.is_requested() {
-            return Err(Error::new(ErrorKind::PublisherNotReady, "the queue is not declared yet; retry later"));
+            return Err(Error::new(
+                ErrorKind::PublisherNotReady,
+                "the queue is not declared yet; retry later",
+            ));
         }
         let (broker, guard) = (self.broker.clone(), self.options.guard.clone());
         submit(Submitter { broker, store, guard, clock: Clock::System }, email, urls, idempotency_key).await
@@ -117,7 +120,11 @@ impl RequestService {
     }
 
     /// Subscribes to the changes of a user.
-    pub(crate) async fn subscribe(&self, store: &dyn RequestStore, email: &str) -> Result<Subscription, Error> {
+    pub(crate) async fn subscribe(
+        &self,
+        store: &dyn RequestStore,
+        email: &str,
+    ) -> Result<Subscription, Error> {
         Ok(self.watch.subscribe(store, email).await?)
     }
 }
@@ -141,7 +148,9 @@ pub async fn submit(
             Error::invalid(error.to_string()).field(format!("urls[{place}]"))
         }
         SubmitError::Url { error, .. } => Error::invalid(error.to_string()).field("url"),
-        SubmitError::KeyReused { .. } => Error::new(ErrorKind::Conflict, error.to_string()).field("idempotency-key"),
+        SubmitError::KeyReused { .. } => {
+            Error::new(ErrorKind::Conflict, error.to_string()).field("idempotency-key")
+        }
         SubmitError::Broker(error) => Error::new(ErrorKind::BrokerDown, error.to_string()),
         SubmitError::Store(error) => error.into(),
     })

@@ -4,7 +4,8 @@ use super::fixture::*;
 
 pub(super) async fn a_result_is_kept_as_it_was_sent(t: Fixture<'_>) {
     let email = user("a");
-    let results = [r#""text""#, "null", "1e400", r#"{"z":1,"a":[12345678901234567890.10,"\u0000"]}"#, "[]", "false"];
+    let results =
+        [r#""text""#, "null", "1e400", r#"{"z":1,"a":[12345678901234567890.10,"\u0000"]}"#, "[]", "false"];
     for (number, result) in results.into_iter().enumerate() {
         let request = request(&email, &format!("r-{number}"), 1);
         t.add(&request).await;
@@ -32,12 +33,17 @@ pub(super) async fn the_first_answer_counts(t: Fixture<'_>) {
     for later in [completed(&requests[0], "2"), failed(&requests[0], "later"), first[0].clone()] {
         assert_eq!(t.apply(&later).await, ApplyOutcome::AlreadyEnded(RequestStatus::Completed));
     }
-    assert_eq!(t.apply(&completed(&requests[1], "2")).await, ApplyOutcome::AlreadyEnded(RequestStatus::Failed));
+    assert_eq!(
+        t.apply(&completed(&requests[1], "2")).await,
+        ApplyOutcome::AlreadyEnded(RequestStatus::Failed)
+    );
     assert_eq!(end_of(&t.get(&requests[0]).await).1, "1");
     assert_eq!(end_of(&t.get(&requests[1]).await).1, r#"{"errorMessage":"first"}"#);
 }
 
-pub(super) async fn late_answers_are_kept_if_configured(harness: crate::fixture::Fresh<'_, dyn crawlway_store::RequestStore>) {
+pub(super) async fn late_answers_are_kept_if_configured(
+    harness: crate::fixture::Fresh<'_, dyn crawlway_store::RequestStore>,
+) {
     let t = Fixture::with(harness, RequestPolicy { keep_late_answers: true, ..POLICY }).await;
     let request = t.added(&user("a"), &["r-1"]).await.remove(0);
     t.apply(&failed(&request, "no answer in time")).await;
@@ -56,11 +62,21 @@ pub(super) async fn an_answer_to_an_unknown_request_is_stored(t: Fixture<'_>) {
     assert_eq!(t.apply(&completed(&unknown, data)).await, ApplyOutcome::Created);
     let stored = t.get(&unknown).await;
     assert_eq!(end_of(&stored), (RequestStatus::Completed, data.to_owned()));
-    assert_eq!((&*stored.url, &stored.created_at), ("https://c.example/", &unknown.created_at), "as far as known");
-    assert_eq!(t.apply(&completed(&unknown, data)).await, ApplyOutcome::AlreadyEnded(RequestStatus::Completed));
+    assert_eq!(
+        (&*stored.url, &stored.created_at),
+        ("https://c.example/", &unknown.created_at),
+        "as far as known"
+    );
+    assert_eq!(
+        t.apply(&completed(&unknown, data)).await,
+        ApplyOutcome::AlreadyEnded(RequestStatus::Completed)
+    );
     assert_eq!(t.apply(&failed(&request(&email, "r-2", 6), "gone")).await, ApplyOutcome::Created);
     let listed = t.list(&email, RequestQuery { limit: 10, ..RequestQuery::default() }).await.requests;
-    assert_eq!(listed.iter().map(|request| (&*request.id, &*request.url)).collect::<Vec<_>>(), [("r-2", ""), ("r-1", "https://c.example/")]);
+    assert_eq!(
+        listed.iter().map(|request| (&*request.id, &*request.url)).collect::<Vec<_>>(),
+        [("r-2", ""), ("r-1", "https://c.example/")]
+    );
 }
 
 pub(super) async fn users_are_apart(t: Fixture<'_>) {
@@ -78,7 +94,9 @@ pub(super) async fn users_are_apart(t: Fixture<'_>) {
 pub(super) async fn racing_answers_apply_once(mut t: Fixture<'_>) {
     let email = user("a");
     let known = t.added(&email, &["r-1"]).await.remove(0);
-    for (request, expected) in [(known, ApplyOutcome::Applied), (request(&email, "r-2", 2), ApplyOutcome::Created)] {
+    for (request, expected) in
+        [(known, ApplyOutcome::Applied), (request(&email, "r-2", 2), ApplyOutcome::Created)]
+    {
         let of_race = request.clone();
         let outcomes = t.race(8, move |number, store| {
             let answer = completed(&of_race, &number.to_string());
@@ -95,7 +113,8 @@ pub(super) async fn odd_texts_come_back(t: Fixture<'_>) {
     for (number, odd) in ["é{b}@c.example", "a'b\"c\\@d.example", "%00@d.example"].into_iter().enumerate() {
         let email = format!("{odd}.{}", user("x").replace('@', "."));
         let id = format!("r'\"{{}}\\ é-{number}");
-        let request = CrawlRequest { url: "https://a.example/?q='\"\\é".to_owned(), ..request(&email, &id, 1) };
+        let request =
+            CrawlRequest { url: "https://a.example/?q='\"\\é".to_owned(), ..request(&email, &id, 1) };
         assert_eq!(t.add(&request).await, AddOutcome::Added);
         assert_eq!(t.get(&request).await, request);
         t.apply(&failed(&request, "'\"\\é\n\u{1}")).await;

@@ -48,7 +48,8 @@ impl Fixture<'_> {
 
     /// Adds requests of a user, published and with these ids.
     pub(super) async fn added(&self, email: &str, ids: &[&str]) -> Vec<CrawlRequest> {
-        let requests: Vec<CrawlRequest> = (1..).zip(ids).map(|(second, id)| request(email, id, second)).collect();
+        let requests: Vec<CrawlRequest> =
+            (1..).zip(ids).map(|(second, id)| request(email, id, second)).collect();
         let added = expect_ok(self.store.add(&requests).await, "adding");
         assert!(added.iter().all(|outcome| *outcome == AddOutcome::Added), "all are new: {added:?}");
         expect_ok(self.store.published(&requests).await, "a confirm");

@@ -66,7 +66,11 @@ pub(super) async fn racing_gateways_publish_again_once(mut t: Fixture<'_>) {
         let email = of_user.clone();
         async move {
             let taken = expect_ok(store.take_unpublished(1000).await, "taking");
-            taken.into_iter().filter(|request| request.email == email).map(|request| request.id).collect::<Vec<_>>()
+            taken
+                .into_iter()
+                .filter(|request| request.email == email)
+                .map(|request| request.id)
+                .collect::<Vec<_>>()
         }
     });
     let mut taken: Vec<String> = taken.await.into_iter().flatten().collect();

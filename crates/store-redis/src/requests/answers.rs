@@ -77,7 +77,8 @@ impl RedisRequests {
     async fn apply_once(&self, answers: &[&Answer]) -> Result<Vec<Option<ApplyOutcome>>, Fault> {
         let current = self.current(&answers.iter().map(|answer| &answer.key).collect::<Vec<_>>()).await?;
         // The deadline of an unknown request shows until the end that its entries are missing.
-        let unknown = answers.iter().zip(&current).filter(|(_, current)| current.request.is_none() && !current.deleted);
+        let unknown =
+            answers.iter().zip(&current).filter(|(_, current)| current.request.is_none() && !current.deleted);
         self.set_deadlines(unknown.map(|(answer, _)| &answer.key)).await?;
         let (mut swaps, mut changed, mut entries) = (Vec::new(), Vec::new(), Pipeline::new());
         let mut outcomes = Vec::with_capacity(answers.len());
@@ -87,7 +88,9 @@ impl RedisRequests {
             let (outcome, new) = match &request {
                 _ if deleted => (ApplyOutcome::Deleted, None),
                 None => (ApplyOutcome::Created, Some(answer.request())),
-                Some(old) if old.status == RequestStatus::Pending => (ApplyOutcome::Applied, Some(old.answered(answer))),
+                Some(old) if old.status == RequestStatus::Pending => {
+                    (ApplyOutcome::Applied, Some(old.answered(answer)))
+                }
                 Some(old) if old.status == RequestStatus::Failed && keeps_late => {
                     (ApplyOutcome::Applied, Some(old.answered(answer)))
                 }

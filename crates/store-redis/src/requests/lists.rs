@@ -46,7 +46,8 @@ impl RedisRequests {
         let mut requests = Vec::new();
         loop {
             let wanted = isize::try_from(max + 1 - requests.len()).unwrap_or(1);
-            let answer = self.ask(redis::Cmd::zrevrange_withscores(&index, start, start + wanted - 1)).await?;
+            let answer =
+                self.ask(redis::Cmd::zrevrange_withscores(&index, start, start + wanted - 1)).await?;
             let members = scored(&answer).ok_or_else(|| unexpected(&answer))?;
             if members.is_empty() {
                 break;
@@ -63,7 +64,8 @@ impl RedisRequests {
                 continue;
             };
             // An index may be behind the hash.
-            let is_wanted = |request: &CrawlRequest| query.status.is_none_or(|status| status == request.status);
+            let is_wanted =
+                |request: &CrawlRequest| query.status.is_none_or(|status| status == request.status);
             requests.extend(values.iter().filter_map(parse).filter(is_wanted));
             if requests.len() > max {
                 break;
@@ -111,8 +113,8 @@ impl RedisRequests {
         for id in self.indexed(email).await?.iter().filter(|id| !stored.contains(*id)) {
             let indexes = RequestStatus::ALL.map(Some).into_iter().chain([None]);
             indexes.for_each(|status| {
-            commands.zrem(keys::index(email, status), id);
-        });
+                commands.zrem(keys::index(email, status), id);
+            });
         }
         self.send(&commands).await.map(drop)
     }

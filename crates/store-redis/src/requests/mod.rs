@@ -179,8 +179,12 @@ impl RequestStore for RedisRequests {
         let keys: Vec<RequestKey> = requests.iter().map(CrawlRequest::key).collect();
         let existing = self.read(&keys).await?;
         let is_new = |(_, stored): &(_, &String)| stored.is_empty();
-        let (new, new_keys): (Vec<CrawlRequest>, Vec<RequestKey>) =
-            requests.iter().zip(&existing).filter(is_new).map(|(request, _)| (request.clone(), request.key())).unzip();
+        let (new, new_keys): (Vec<CrawlRequest>, Vec<RequestKey>) = requests
+            .iter()
+            .zip(&existing)
+            .filter(is_new)
+            .map(|(request, _)| (request.clone(), request.key()))
+            .unzip();
         // A request that its user has deleted is new.
         let mut marks = Pipeline::new();
         new_keys.iter().for_each(|key| {
@@ -294,7 +298,11 @@ impl RequestStore for RedisRequests {
         Ok(deleted)
     }
 
-    async fn changes(&self, feeds: &[(String, ChangeId)], max: usize) -> Result<Vec<Vec<Change>>, StoreError> {
+    async fn changes(
+        &self,
+        feeds: &[(String, ChangeId)],
+        max: usize,
+    ) -> Result<Vec<Vec<Change>>, StoreError> {
         self.read_changes(feeds, max).await
     }
 

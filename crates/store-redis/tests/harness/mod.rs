@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test crate uses its own part")]
 
 use crawlway_store::{
-    Ledger, LedgerPolicy, ManualClock, RateLimitPolicy, RateLimiter, RequestPolicy, RequestStore, SeenUrls, Timestamp,
-    rate_limiter::MAX_MIN_DELAY,
+    Ledger, LedgerPolicy, ManualClock, RateLimitPolicy, RateLimiter, RequestPolicy, RequestStore, SeenUrls,
+    Timestamp, rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Harness};
 use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};

@@ -18,8 +18,9 @@ pub struct InvalidEmail(&'static str);
 impl Email {
     /// Validates and normalises the address of a new user.
     pub fn normalised(text: &str) -> Result<Self, InvalidEmail> {
-        const EXPECTED: InvalidEmail =
-            InvalidEmail("expected an e-mail address such as `name@example.com`, in ASCII and without quotes");
+        const EXPECTED: InvalidEmail = InvalidEmail(
+            "expected an e-mail address such as `name@example.com`, in ASCII and without quotes",
+        );
         let text = text.trim().to_ascii_lowercase();
         Self::check(&text)?;
         let (name, domain) = text.split_once('@').ok_or(EXPECTED)?;
@@ -70,13 +71,30 @@ mod tests {
 
     #[test]
     fn addresses_of_users_are_normalised_or_refused() {
-        for (text, normal) in [("  Lidor@Gmail.com ", "lidor@gmail.com"), ("a.b+c@x-y.example", "a.b+c@x-y.example")] {
+        for (text, normal) in
+            [("  Lidor@Gmail.com ", "lidor@gmail.com"), ("a.b+c@x-y.example", "a.b+c@x-y.example")]
+        {
             assert_eq!(Email::normalised(text).unwrap().as_str(), normal);
         }
         let long = format!("{}@example.com", "a".repeat(250));
         for wrong in [
-            "", "a", "@b.example", "a@", "a@@b", "a@b@c", "a b@c.example", "a:b@c.example", "a\n@c.example", "а@c.example",
-            "a@c..example", "a@-c.example", "\"a\"@c.example", "a{b}@c.example", ".a@c.example", "a..b@c.example", &long,
+            "",
+            "a",
+            "@b.example",
+            "a@",
+            "a@@b",
+            "a@b@c",
+            "a b@c.example",
+            "a:b@c.example",
+            "a\n@c.example",
+            "а@c.example",
+            "a@c..example",
+            "a@-c.example",
+            "\"a\"@c.example",
+            "a{b}@c.example",
+            ".a@c.example",
+            "a..b@c.example",
+            &long,
         ] {
             assert!(Email::normalised(wrong).is_err(), "{wrong}");
         }

@@ -67,9 +67,9 @@ impl FromStr for RequestCursor {
     type Err = InvalidRequestCursor;
 
     fn from_str(text: &str) -> Result<Self, InvalidRequestCursor> {
-        let parsed = text.split_once('-').and_then(|(created, id)| {
-            Some(Self { created_ms: created.parse().ok()?, id: id.to_owned() })
-        });
+        let parsed = text
+            .split_once('-')
+            .and_then(|(created, id)| Some(Self { created_ms: created.parse().ok()?, id: id.to_owned() }));
         parsed.ok_or_else(|| InvalidRequestCursor(text.chars().take(80).collect()))
     }
 }

@@ -143,7 +143,8 @@ pub trait RequestStore: Debug + Send + Sync {
 
     /// Up to `max` changes of each user after this position, the oldest first. A position that the feed has not reached, because
     /// the store has lost data, is the start.
-    async fn changes(&self, feeds: &[(String, ChangeId)], max: usize) -> Result<Vec<Vec<Change>>, StoreError>;
+    async fn changes(&self, feeds: &[(String, ChangeId)], max: usize)
+    -> Result<Vec<Vec<Change>>, StoreError>;
 
     /// Position of the last change of a user.
     async fn last_change(&self, email: &str) -> Result<ChangeId, StoreError>;

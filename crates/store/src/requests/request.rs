@@ -112,7 +112,11 @@ impl CrawlRequest {
     /// The same request with the result of an answer.
     pub fn answered(&self, answer: &Answer) -> Self {
         let status = answer.status();
-        Self { status, result: Some(answer.result.clone().unwrap_or_else(|error| error_result(&error))), ..self.clone() }
+        Self {
+            status,
+            result: Some(answer.result.clone().unwrap_or_else(|error| error_result(&error))),
+            ..self.clone()
+        }
     }
 }
 
@@ -147,7 +151,8 @@ impl Answer {
         struct WithUrl {
             url: String,
         }
-        let data = self.result.as_ref().ok().and_then(|data| serde_json::from_str::<WithUrl>(data.get()).ok());
+        let data =
+            self.result.as_ref().ok().and_then(|data| serde_json::from_str::<WithUrl>(data.get()).ok());
         let url = data.map(|data| data.url).unwrap_or_default();
         CrawlRequest::pending(self.key.clone(), url, &*self.created_at).answered(self)
     }
@@ -178,8 +183,18 @@ mod tests {
         let data = r#"{"z":1e400,"a":12345678901234567890.10}"#;
         let result = Ok(RawValue::from_string(data.to_owned()).unwrap());
         let answer = Answer { key, created_at: request.created_at.clone(), result };
-        assert!(request.answered(&answer).to_json().contains(&format!(r#""status":"completed","result":{data},"#)));
+        assert!(
+            request
+                .answered(&answer)
+                .to_json()
+                .contains(&format!(r#""status":"completed","result":{data},"#))
+        );
         let failed = Answer { result: Err("timed out".to_owned()), ..answer };
-        assert!(request.answered(&failed).to_json().contains(r#""status":"failed","result":{"errorMessage":"timed out"},"#));
+        assert!(
+            request
+                .answered(&failed)
+                .to_json()
+                .contains(r#""status":"failed","result":{"errorMessage":"timed out"},"#)
+        );
     }
 }

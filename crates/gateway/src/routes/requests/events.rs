@@ -103,7 +103,8 @@ pub(super) async fn events(
     let position = last.unwrap_or_else(|| subscription.position.clone());
     let (pending, stop) = (VecDeque::new(), service.stop().clone());
     let feed = Feed { store, email, position, subscription, pending, stop, is_open: false };
-    let mut response = Sse::new(stream::unfold(feed, Feed::next)).keep_alive(KeepAlive::default()).into_response();
+    let mut response =
+        Sse::new(stream::unfold(feed, Feed::next)).keep_alive(KeepAlive::default()).into_response();
     // Proxies must not buffer the stream.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

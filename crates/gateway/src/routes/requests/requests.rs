@@ -114,8 +114,7 @@ pub(super) async fn add(
     };
     let store = state.connected(&service.store)?;
     let submit = async move { service.submit(store, email.as_str(), &urls, key.as_deref()).await };
-    let submitted =
-        uncancelled(submit, "the requests may or may not have been accepted; list them").await?;
+    let submitted = uncancelled(submit, "the requests may or may not have been accepted; list them").await?;
     let mut requests: Vec<UserRequest> =
         submitted.into_iter().map(|submitted| submitted.request.into()).collect();
     if is_one && let Some(request) = requests.pop() {
@@ -137,7 +136,9 @@ pub(super) async fn list(
 ) -> Result<Json<RequestList>, Problem> {
     let email = service.user(&caller, query.email.as_deref())?;
     check_limit(query.limit, MAX_PAGE_SIZE)?;
-    let status = query.status.map(|name| name.parse().map_err(|error: String| Problem::invalid(error).field("status")));
+    let status = query
+        .status
+        .map(|name| name.parse().map_err(|error: String| Problem::invalid(error).field("status")));
     let after = query
         .cursor
         .map(|cursor| cursor.parse().map_err(|error| Problem::invalid(format!("{error}")).field("cursor")));
