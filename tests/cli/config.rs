@@ -76,19 +76,27 @@ fn a_valid_config_is_reported() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 121 settings are set, the others have their defaults\n"
+        "ok: no config file; 0 of XXX settings are set, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 121 settings are set, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of XXX settings are set, the others have their defaults\n"
     );
     let checked = home.run("config check --json").json();
     assert_eq!((&checked["ok"], &checked["problems"]), (&json!(true), &json!([])));
     let names: Vec<_> = checked["roles"].as_array().unwrap().iter().map(|role| &role["role"]).collect();
     assert_eq!(
         names,
-        ["gateway", "search:crawl", "search:index", "inventory:fetch", "inventory:fetch_waiting"]
+        [
+            "gateway",
+            "search:crawl",
+            "search:index",
+            "inventory:fetch",
+            "inventory:fetch_waiting",
+            "requests:fetch",
+            "requests:responses"
+        ]
     );
 }
 
@@ -99,7 +107,7 @@ fn stores_are_shared_all_or_none() {
     let rabbitmq = ("CRAWLWAY_BROKER__KIND", "rabbitmq");
     let refused = home.run_with("config check", &[rabbitmq]).refused(2);
     assert!(refused.contains(
-        "each would have its own of the frontier, the trails, the seen URLs, the rate limiter, the inventory and the search index"
+        "each would have its own of the frontier, the trails, the seen URLs, the rate limiter, the inventory, the requests and the search index"
     ));
     home.write(
         "crawlway.toml",

@@ -15,6 +15,7 @@ mod lab;
 mod named_brokers;
 mod rejected_settings;
 mod remote_and_local;
+mod requests;
 mod search_shared_queue;
 mod shutdown;
 mod sixth_flow;

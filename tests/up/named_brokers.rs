@@ -65,11 +65,20 @@ fn two_flows_on_two_brokers_continue_after_a_restart() {
     up.wait("/api/queues/crawler_queue", |queue| queue["ready"] == 1);
     let through_the_gateway = queues(&lab);
     stop(up);
-    let expected =
-        [("crawler_queue", 1), ("frontier", 0), ("url_inventory", 1), ("url_inventory_waiting", 0)];
+    let expected = [
+        ("crawl-requests", 0),
+        ("crawl-responses", 0),
+        ("crawler_queue", 1),
+        ("frontier", 0),
+        ("url_inventory", 1),
+        ("url_inventory_waiting", 0),
+    ];
     let expected: BTreeMap<String, u64> = expected.map(|(name, pending)| (name.to_owned(), pending)).into();
     assert_eq!((&through_the_gateway, queues(&lab)), (&expected, expected.clone()));
-    assert_eq!(queues_in(&lab, "queue"), ["url_inventory", "url_inventory_waiting"]);
+    assert_eq!(
+        queues_in(&lab, "queue"),
+        ["crawl-requests", "crawl-responses", "url_inventory", "url_inventory_waiting"]
+    );
     assert!(!lab.data().join("queue-events").exists());
 
     let up = lab.up();

@@ -148,6 +148,9 @@ pub(crate) async fn stores(
         if with_records.contains(&Store::Inventory) {
             stores.inventory.set(records.urls());
         }
+        if with_records.contains(&Store::Requests) {
+            stores.requests.set(records.requests(config));
+        }
         stores.frontier.set(records.frontier.clone());
         stores.trails.set(records.trails.clone());
         stores.tokens.set(records.tokens.clone());
@@ -170,6 +173,15 @@ pub(crate) async fn stores(
         }
         anyhow::Ok(())
     };
+    let requests = async {
+        if is_own(Store::Requests) {
+            let open = async || open::own_requests(config, within).await;
+            let requests = opening.open_one("requests", open).await?;
+            opened("requests", open::requests_probe(requests.clone()));
+            stores.requests.set(requests);
+        }
+        anyhow::Ok(())
+    };
     let rate_limiter = async {
         if is_own(Store::RateLimiter) {
             let open = async || open::own_rate_limiter(config, within).await;
@@ -187,7 +199,7 @@ pub(crate) async fn stores(
         }
         anyhow::Ok(())
     };
-    tokio::try_join!(records, seen, inventory, rate_limiter, index)?;
+    tokio::try_join!(records, seen, inventory, requests, rate_limiter, index)?;
     Ok(())
 }
 

@@ -11,10 +11,10 @@ use crate::{
 use anyhow::Context;
 use crawlway_broker::{DeadLetters, QueueBackend};
 use crawlway_clock::Clock;
-use crawlway_fetch::{AllowedRange, Fetcher, Request};
+use crawlway_fetch::{AllowedRange, Fetcher, Request, SsrfGuard};
 use crawlway_flow::Shutdown;
 use crawlway_gateway::{CrawlDefaults, GatewayContext, InventoryService, Later, Meters, Readiness};
-use crawlway_store::{Frontier, PageIndex, RateLimiter, SeenUrls, Tokens, Trails, UrlRecords};
+use crawlway_store::{Frontier, PageIndex, RateLimiter, RequestStore, SeenUrls, Tokens, Trails, UrlRecords};
 use std::{collections::BTreeMap, fmt, process, sync::Arc};
 
 /// Stores of a process, each of which connects later or is absent.
@@ -30,6 +30,8 @@ pub struct Stores {
     pub rate_limiter: Later<dyn RateLimiter>,
     /// Records of the flow `inventory`.
     pub inventory: Later<dyn UrlRecords>,
+    /// Requests of users.
+    pub requests: Later<dyn RequestStore>,
     /// Search index.
     pub index: Later<dyn PageIndex>,
     /// Access tokens of the gateway.
@@ -49,6 +51,8 @@ pub struct OpenStores {
     pub seen: Option<Arc<dyn SeenUrls>>,
     /// Records of the flow `inventory`.
     pub inventory: Option<Arc<dyn UrlRecords>>,
+    /// Requests of users.
+    pub requests: Option<Arc<dyn RequestStore>>,
     /// Search index.
     pub index: Option<Arc<dyn PageIndex>>,
 }
@@ -65,6 +69,7 @@ impl Stores {
             seen: later(needs, Store::Seen),
             rate_limiter: later(needs, Store::RateLimiter),
             inventory: later(needs, Store::Inventory),
+            requests: later(needs, Store::Requests),
             index: later(needs, Store::Index),
             tokens: match role.gateway {
                 true => Later::new(),
@@ -83,6 +88,7 @@ impl Stores {
                 Store::Seen => drop(self.seen.connected().await),
                 Store::RateLimiter => drop(self.rate_limiter.connected().await),
                 Store::Inventory => drop(self.inventory.connected().await),
+                Store::Requests => drop(self.requests.connected().await),
                 Store::Index => drop(self.index.connected().await),
             }
         }
@@ -95,6 +101,7 @@ impl Stores {
             trails: self.trails.get(),
             seen: self.seen.get(),
             inventory: self.inventory.get(),
+            requests: self.requests.get(),
             index: self.index.get(),
         }
     }
@@ -119,6 +126,11 @@ impl OpenStores {
     /// Records of the flow `inventory`.
     pub fn inventory(&self) -> anyhow::Result<Arc<dyn UrlRecords>> {
         self.inventory.clone().context("the inventory is not open")
+    }
+
+    /// Requests of users.
+    pub fn requests(&self) -> anyhow::Result<Arc<dyn RequestStore>> {
+        self.requests.clone().context("the requests are not open")
     }
 
     /// Search index.
@@ -148,6 +160,8 @@ pub struct Handles {
     pub inventory: InventoryService,
     /// Shutdown signal.
     pub stop: Shutdown,
+    /// SSRF guard of the fetches.
+    guard: SsrfGuard,
     /// Settings of the program.
     config: Arc<Config>,
     /// Flows whose queues are declared.
@@ -173,7 +187,8 @@ impl Handles {
         allow: &[AllowedRange],
         stop: Shutdown,
     ) -> anyhow::Result<Self> {
-        let options = config.inventory.options(config.fetch.guard(allow)?);
+        let guard = config.fetch.guard(allow)?;
+        let options = config.inventory.options(guard.clone());
         let inventory = InventoryService::new(broker.clone(), options, Clock::System, stop.clone());
         let dependencies = crate::open::dependencies(config, role, needs);
         let fetcher = match needs.contains(&Store::RateLimiter) {
@@ -191,6 +206,7 @@ impl Handles {
             meters: Meters::default(),
             readiness: Readiness::starting(dependencies, stop.clone()),
             inventory,
+            guard,
             config: Arc::new(config.clone()),
             declared: of_flows(role),
             wakes: of_flows(role),
@@ -202,6 +218,11 @@ impl Handles {
     /// Settings of the program.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// SSRF guard of the fetches.
+    pub(crate) fn guard(&self) -> &SsrfGuard {
+        &self.guard
     }
 
     /// Waits until the queues of a flow are declared.

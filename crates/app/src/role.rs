@@ -164,7 +164,7 @@ mod tests {
         let names = |only: &[&str], flows: &[&str]| parse(only, flows).unwrap().names().join(" ");
         assert_eq!(
             names(&[], &[]),
-            "gateway search:crawl search:index inventory:fetch inventory:fetch_waiting"
+            "gateway search:crawl search:index inventory:fetch inventory:fetch_waiting requests:fetch requests:responses"
         );
         assert_eq!(names(&[], &["search"]), "gateway search:crawl search:index");
         assert_eq!(names(&["search:index", "gateway"], &[]), "gateway search:index");

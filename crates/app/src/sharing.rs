@@ -4,7 +4,7 @@
 //! need it must run there. Trails are the exception: each process may have those of its own stages.
 
 use crate::{
-    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, SeenKind},
+    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, RequestKind, SeenKind},
     flows::{self, FlowModule, Store, StoreSet},
     role::{FlowRole, Role, stage_name, stages_with},
 };
@@ -12,8 +12,15 @@ use crawlway_broker::QueueName;
 use serde::Serialize;
 
 impl Store {
-    const ALL: [Self; 6] =
-        [Self::Frontier, Self::Trails, Self::Seen, Self::RateLimiter, Self::Inventory, Self::Index];
+    const ALL: [Self; 7] = [
+        Self::Frontier,
+        Self::Trails,
+        Self::Seen,
+        Self::RateLimiter,
+        Self::Inventory,
+        Self::Requests,
+        Self::Index,
+    ];
 
     /// Noun with its article.
     pub(crate) fn noun(self) -> &'static str {
@@ -23,6 +30,7 @@ impl Store {
             Self::Seen => "the seen URLs",
             Self::RateLimiter => "the rate limiter",
             Self::Inventory => "the inventory",
+            Self::Requests => "the requests",
             Self::Index => "the search index",
         }
     }
@@ -34,6 +42,7 @@ impl Store {
             Self::Seen => "`seen.kind`",
             Self::RateLimiter => "`rate_limit.kind`",
             Self::Inventory => "`inventory.store`",
+            Self::Requests => "`requests.store`",
             Self::Index => "`search.index`",
         }
     }
@@ -46,6 +55,7 @@ impl Store {
             Self::Seen => config.seen.kind == SeenKind::Redis || records,
             Self::RateLimiter => config.rate_limit.kind != RateLimitKind::Embedded,
             Self::Inventory => config.inventory.store == InventoryKind::Mongodb || records,
+            Self::Requests => config.requests.store == RequestKind::Redis || records,
             Self::Index => config.search.index == IndexKind::Postgresql,
         }
     }
@@ -240,6 +250,11 @@ impl Sharing {
         }
         for store in Store::ALL.into_iter().filter(|store| role.has_stage_with(*store)) {
             sharing.add(store.noun().to_owned(), store.is_shared(config), store.setting());
+        }
+        // Each process may have the trails of its own items.
+        if sharing.owned == [Store::Trails.noun()] && !sharing.shared.is_empty() {
+            sharing.owned.clear();
+            sharing.settings.clear();
         }
         sharing
     }

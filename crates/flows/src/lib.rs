@@ -2,6 +2,7 @@
 
 mod body;
 pub mod inventory;
+pub mod requests;
 pub mod search;
 
 pub use body::Object;

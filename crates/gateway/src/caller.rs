@@ -2,7 +2,7 @@
 
 use crate::problem::Problem;
 use axum::extract::FromRequestParts;
-use crawlway_store::{TokenRecord, TokenRole};
+use crawlway_store::{TokenRecord, TokenRole, requests::Email};
 use http::request::Parts;
 use std::sync::{Arc, OnceLock};
 
@@ -50,6 +50,27 @@ impl Caller {
     }
 }
 
+impl Caller {
+    /// E-mail address of the user whose requests are meant: the caller's own, the one that an admin names, or the default.
+    pub(crate) fn user(&self, named: Option<&str>, default: Option<&Email>) -> Result<Email, Problem> {
+        let normalised = |text: &str| {
+            Email::normalised(text).map_err(|error| Problem::invalid(error.to_string()).field("email"))
+        };
+        let own = self.email.as_deref().map(normalised).transpose()?;
+        match (self.role, own, named.map(normalised).transpose()?) {
+            (_, Some(own), None) => Ok(own),
+            (TokenRole::User, Some(own), Some(named)) if named != own => {
+                Err(Problem::forbidden("`email` names another user").field("email"))
+            }
+            (TokenRole::User, None, _) => Err(Problem::forbidden("the token belongs to no user")),
+            (_, _, Some(named)) => Ok(named),
+            (TokenRole::Admin, None, None) => {
+                default.cloned().ok_or_else(|| Problem::invalid("name the user with `email`").field("email"))
+            }
+        }
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
@@ -62,3 +83,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 /// Request extension that carries the caller from the authentication to the audit log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallerSlot(pub(crate) Arc<OnceLock<Caller>>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_their_own_requests_and_an_admin_names_the_user() {
+        let email = Email::normalised("a@example.com").unwrap();
+        let user = Caller { email: Some("a@example.com".to_owned()), ..Caller::anonymous() };
+        assert_eq!(user.user(None, None).unwrap(), email);
+        assert_eq!(user.user(Some("A@Example.com"), None).unwrap(), email, "in any case");
+        assert_eq!(user.user(Some("b@example.com"), None).unwrap_err().status(), 403);
+        assert_eq!(user.user(Some("a:b"), None).unwrap_err().status(), 400);
+        assert_eq!(Caller::anonymous().user(None, None).unwrap_err().status(), 403);
+        let admin = Caller::admin();
+        assert_eq!(admin.user(Some("a@example.com"), None).unwrap(), email);
+        assert_eq!(admin.user(None, None).unwrap_err().status(), 400);
+        assert_eq!(admin.user(None, Some(&email)).unwrap(), email);
+        let named = Caller { email: Some("a@example.com".to_owned()), ..admin };
+        assert_eq!(named.user(None, None).unwrap(), email);
+        assert_eq!(named.user(Some("b@example.com"), None).unwrap().as_str(), "b@example.com");
+    }
+}

@@ -27,6 +27,7 @@ mod openapi;
 mod origin;
 mod problem;
 mod readiness;
+mod requests;
 mod routes;
 mod serve;
 pub mod service;
@@ -44,7 +45,10 @@ pub use openapi::document;
 pub use origin::AllowedHosts;
 pub use problem::Problem;
 pub use readiness::{DependencySpec, Probe, Readiness};
-pub use routes::{FlowRoutes, RouterOptions, health_router, inventory_routes, router, search_routes};
+pub use requests::{RequestOptions, RequestService, submit};
+pub use routes::{
+    FlowRoutes, RouterOptions, health_router, inventory_routes, request_routes, router, search_routes,
+};
 pub use serve::{AccessControl, BindError, ConnectionLimits, Listener, bind};
 pub use state::GatewayState;
 pub use token_limits::TokenLimits;

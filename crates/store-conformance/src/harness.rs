@@ -2,7 +2,7 @@
 
 use crawlway_store::{
     Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter,
-    SeenUrls, Timestamp, Tokens, Trails, UrlRecords,
+    RequestPolicy, RequestStore, SeenUrls, Timestamp, Tokens, Trails, UrlRecords,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -52,6 +52,18 @@ impl Contract for dyn Ledger {
     }
 
     fn has_policy(&self, policy: &LedgerPolicy) -> bool {
+        self.policy() == policy
+    }
+}
+
+impl Contract for dyn RequestStore {
+    type Policy = RequestPolicy;
+
+    fn default_policy() -> RequestPolicy {
+        crate::requests::POLICY
+    }
+
+    fn has_policy(&self, policy: &RequestPolicy) -> bool {
         self.policy() == policy
     }
 }

@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod pages;
 mod prelude;
 pub mod rate_limiter;
+pub mod requests;
 mod script;
 pub mod search;
 pub mod seen;

@@ -1,9 +1,11 @@
-//! The store contracts on Redis: the seen-URL store, the rate limiter and the ledger, shared by any number of processes.
+//! The store contracts on Redis: the seen-URL store, the rate limiter, the ledger and the requests of users,
+//! shared by any number of processes.
 //!
 //! ```text
 //! seen.rs   seen.lua      one value per URL, with a TTL
 //! rate_limiter/           states of groups, loaded and swapped by one script (groups.lua); the previous version (previous.lua)
 //! ledger/                 one script per call: stored state (state.lua), commands (commands.lua)
+//! requests/               commands and scripts of one key each (commands.lua)
 //!         │
 //!     script.rs           cached scripts, and what it means when the server does not know one
 //!     link.rs             one connection for all callers; timeouts; outages
@@ -29,6 +31,7 @@ mod fault;
 mod ledger;
 mod options;
 mod rate_limiter;
+mod requests;
 mod script;
 mod seen;
 mod store;
@@ -36,4 +39,5 @@ mod store;
 pub use ledger::RedisLedger;
 pub use options::{ClockSource, RedisOptions};
 pub use rate_limiter::{RedisGroups, RedisRateLimiter};
+pub use requests::RedisRequests;
 pub use store::RedisStore;

@@ -103,7 +103,7 @@ fn answers(answers: Vec<Value>) -> Result<Option<Vec<Value>>, Fault> {
 }
 
 /// Answer as text.
-fn text(value: &Value) -> Option<String> {
+pub(crate) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::SimpleString(text) => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! Conformance suites of the seen-URL store, the rate limiter and the ledger, on a manual clock and on the server's clock.
+//! Conformance suites of the seen-URL store, the rate limiter, the ledger and the requests, on a manual clock and on the server's clock.
 
 mod harness;
 
@@ -8,6 +8,7 @@ mod manual_clock {
     crawlway_store_conformance::seen!(RedisHarness::manual());
     crawlway_store_conformance::rate_limiter!(RedisHarness::manual());
     crawlway_store_conformance::ledger!(RedisHarness::manual());
+    crawlway_store_conformance::requests!(RedisHarness::manual());
 }
 
 mod server_clock {
@@ -16,4 +17,5 @@ mod server_clock {
     crawlway_store_conformance::seen!(RedisHarness::server());
     crawlway_store_conformance::rate_limiter!(RedisHarness::server());
     crawlway_store_conformance::ledger!(RedisHarness::server());
+    crawlway_store_conformance::requests!(RedisHarness::server());
 }

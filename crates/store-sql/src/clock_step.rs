@@ -13,7 +13,7 @@ pub(crate) async fn adjust(tx: &mut Tx, anchor: &Anchor) -> Result<(), Fault> {
     static FORGET: Sql = Sql::new("DELETE FROM clock_anchor");
     static NOTE: Sql = Sql::new("INSERT INTO clock_anchor (boot, stood) VALUES ($1, $2)");
     // 0 means "first", very large times mean "for ever"; both stay.
-    static MOVE: [Sql; 6] = [
+    static MOVE: [Sql; 8] = [
         Sql::new("UPDATE entries SET due = max(due + $1, 1) WHERE state IN (0, 1) AND due > 0"),
         Sql::new("UPDATE hosts SET next_at = max(next_at + $1, 1) WHERE next_at > 0"),
         Sql::new("UPDATE hosts SET rest_until = max(rest_until + $1, 1) WHERE rest_until > 0"),
@@ -23,6 +23,10 @@ pub(crate) async fn adjust(tx: &mut Tx, anchor: &Anchor) -> Result<(), Fault> {
         Sql::new("UPDATE ledger_sessions SET lease_until = max(lease_until + $1, 1) WHERE lost_at IS NULL"),
         Sql::new(
             "UPDATE ledger_dead_letters SET marked_until = max(marked_until + $1, 1) WHERE marked_until > 0",
+        ),
+        Sql::new("UPDATE crawl_requests SET deadline = max(deadline + $1, 1) WHERE deadline IS NOT NULL"),
+        Sql::new(
+            "UPDATE crawl_requests SET publish_at = max(publish_at + $1, 1) WHERE publish_at IS NOT NULL",
         ),
     ];
     let earlier = match tx.run(&READ, vec![]).await?.first() {

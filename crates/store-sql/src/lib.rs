@@ -20,7 +20,7 @@
 //! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `update_settings`,
 //! `rename_crawl`, `delete_crawl`, `reopen`, `recrawl_ignoring_canonical`, `replay`, `drop_dead_letters`, `mark_solo`, `forget`, `add` of new seeds, and the
 //! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next. Of the ledger: everything
-//! about dead letters, pauses and bindings. Of the tokens: `add` and `revoke`.
+//! about dead letters, pauses and bindings. Of the requests: `add`, `apply`, `delete` and `delete_all`. Of the tokens: `add` and `revoke`.
 //!
 //! Texts are stored unchanged, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
@@ -41,6 +41,7 @@ mod options;
 mod pages;
 #[cfg(feature = "postgresql")]
 mod rate_limiter;
+mod requests;
 mod rows;
 mod seen;
 mod store;
@@ -54,4 +55,5 @@ pub use options::{Database, SqlOptions};
 pub use pages::SqlPageIndex;
 #[cfg(feature = "postgresql")]
 pub use rate_limiter::{SqlGroups, SqlRateLimiter};
+pub use requests::SqlRequests;
 pub use store::SqlStore;

@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0015.sql"), only: Some(Dialect::Sqlite) },
     Step { text: include_str!("schema/0016.sql"), only: None },
     Step { text: include_str!("schema/0017.sql"), only: Some(Dialect::Postgres) },
+    Step { text: include_str!("schema/0018.sql"), only: None },
     Step { text: include_str!("schema/0019.sql"), only: None },
 ];
 

@@ -1,4 +1,4 @@
-//! The conformance suites: frontier, seen URLs, tokens, trails, inventory records and ledger on both databases, page index and rate
+//! The conformance suites: frontier, seen URLs, tokens, trails, inventory records, ledger and requests on both databases, page index and rate
 //! limiter on PostgreSQL.
 
 mod harness;
@@ -13,6 +13,7 @@ mod sqlite {
     crawlway_store_conformance::frontier!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::inventory!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::ledger!(SqlHarness::on(Sqlite).await);
+    crawlway_store_conformance::requests!(SqlHarness::on(Sqlite).await);
 }
 
 mod postgres {
@@ -24,6 +25,7 @@ mod postgres {
     crawlway_store_conformance::frontier!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::inventory!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::ledger!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::requests!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::rate_limiter!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::pages!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::search!(SqlHarness::on(Postgres).await);

@@ -11,6 +11,7 @@ pub mod ledger;
 pub mod outage;
 pub mod pages;
 pub mod rate_limiter;
+pub mod requests;
 pub mod seen;
 pub mod tokens;
 pub mod trails;
@@ -27,6 +28,7 @@ pub use rate_limiter::{
     Group, Permit, RateLimitPolicy, RateLimiter, RateLimiterError, RateLimits, RequestOutcome, Reservation,
     Ticket, WaitReason,
 };
+pub use requests::{RequestPolicy, RequestStore};
 pub use seen::SeenUrls;
 pub use tokens::{TokenHash, TokenRecord, TokenRole, Tokens};
 pub use trails::{AttemptEnd, TrailEntry, Trails};

@@ -12,6 +12,7 @@ mod index;
 mod page;
 mod queues;
 mod replay;
+mod request;
 mod robots;
 mod search;
 mod token;
@@ -55,6 +56,7 @@ Examples:
   crawlway crawl list                             crawls and their progress
   crawlway up                                     run as a service with an HTTP API
   crawlway url add https://example.org/           store its headers, cookies and source
+  crawlway request add https://example.org/ --wait  the page, fetched by a worker
   crawlway search bicycle repair                  full-text search
   crawlway page https://example.org/              show a stored page
   crawlway export --host example.org              stored pages as JSON lines
@@ -70,8 +72,8 @@ Examples:
 Settings come from `crawlway.toml` in the working directory or the file named by --config or
 CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win.
 
-While `crawlway up` runs on the data directory, the commands crawl, url, search, page, export, index,
-trail, queues, dead and token use its gateway, with the same output; --gateway names another one. With --json,
+While `crawlway up` runs on the data directory, the commands crawl, url, request, search, page, export,
+index, trail, queues, dead and token use its gateway, with the same output; --gateway names another one. With --json,
 errors and warnings are JSON lines on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are
 used on terminals only, and not if NO_COLOR is set.
 
@@ -96,6 +98,8 @@ enum Command {
     Health(health::HealthArgs),
     /// Submit URLs, and show their headers, cookies and sources
     Url(url::UrlArgs),
+    /// Request a URL, and show the answer of the worker
+    Request(request::RequestArgs),
     /// Search the pages
     Search(search::SearchArgs),
     /// Remove pages from the search index
@@ -166,6 +170,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Up(args) => up::run(args, settings()?, &mut output).await?,
         Command::Health(args) => health::run(args, &settings()?, &mut output).await?,
         Command::Url(args) => url::run(args, &settings()?, &mut output).await?,
+        Command::Request(args) => request::run(args, &settings()?, &mut output).await?,
         Command::Search(args) => search::run(args, &settings()?, &mut output).await?,
         Command::Index(args) => index::run(args, &settings()?, &mut output).await?,
         Command::Page(args) => page::run(args, &settings()?, &mut output).await?,

@@ -16,7 +16,7 @@ const BACKENDS: [(&str, &str, bool); 6] = [
 pub(super) fn missing(entry: &Entry) -> Option<&'static str> {
     let names_a_backend = matches!(
         entry.key.iter().map(String::as_str).collect::<Vec<_>>()[..],
-        [_, "kind"] | ["brokers", _, "kind"] | ["search", "index"] | ["inventory", "store"]
+        [_, "kind"] | ["brokers", _, "kind"] | ["search", "index"] | ["inventory" | "requests", "store"]
     );
     let value = entry.value.as_str().filter(|_| names_a_backend)?;
     lacks(&BACKENDS, value)

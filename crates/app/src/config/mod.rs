@@ -19,6 +19,7 @@ mod rate_limit;
 mod records;
 mod redis;
 mod renamed;
+mod requests;
 mod retention;
 mod schema;
 mod search;
@@ -42,6 +43,7 @@ pub(crate) use rate_limit::RateLimitKind;
 pub(crate) use records::{RecordKind, RecordSettings};
 pub(crate) use redis::{RedisSettings, SeenKind, SeenSettings};
 pub(crate) use renamed::{Renaming, migrate};
+pub(crate) use requests::{RequestKind, RequestTable};
 pub(crate) use retention::RetentionSettings;
 pub(crate) use search::{IndexKind, SearchTable};
 pub(crate) use show::{Setting, as_toml, settings};
@@ -86,6 +88,7 @@ pub struct Config {
     pub(crate) retention: RetentionSettings,
     pub(crate) search: SearchTable,
     pub(crate) inventory: InventoryTable,
+    pub(crate) requests: RequestTable,
     pub(crate) gateway: GatewaySettings,
     pub(crate) metrics: MetricsSettings,
     pub(crate) log: LogSettings,
@@ -198,6 +201,7 @@ impl Config {
         self.redis.check()?;
         self.search.check()?;
         self.inventory.check()?;
+        self.requests.check()?;
         self.gateway.check()?;
         self.metrics.check()?;
         self.queue.check()?;

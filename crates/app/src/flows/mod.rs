@@ -1,9 +1,11 @@
 //! Flow registry: one line per flow. Workers, gateway, `up`, `config check`, `queues` and `replay` iterate over it.
 
 mod inventory;
+mod requests;
 mod search;
 
 pub use inventory::InventoryFlow;
+pub use requests::RequestsFlow;
 pub use search::SearchFlow;
 
 use crate::{
@@ -24,7 +26,7 @@ use std::{
 };
 
 /// Flows of the program.
-pub const FLOWS: &[&dyn FlowModule] = &[&SearchFlow, &InventoryFlow];
+pub const FLOWS: &[&dyn FlowModule] = &[&SearchFlow, &InventoryFlow, &RequestsFlow];
 
 /// Registry of this process, which [`register`] sets.
 static REGISTRY: OnceLock<&'static [&'static dyn FlowModule]> = OnceLock::new();
@@ -125,6 +127,8 @@ pub enum Store {
     RateLimiter,
     /// Records of the flow `inventory`.
     Inventory,
+    /// Requests of users.
+    Requests,
     /// Search index.
     Index,
 }
@@ -139,6 +143,8 @@ pub struct FlowContext<'a> {
     pub config: &'a Config,
     /// Broker, trails and clock of the runner.
     pub services: FlowServices,
+    /// Dead letters of the queues.
+    pub dead_letters: Arc<dyn DeadLetters>,
     /// Stores, of which those that the stages need are open.
     pub stores: &'a OpenStores,
     /// HTTP client, if a stage needs the rate limiter.
@@ -302,6 +308,7 @@ mod tests {
     fn stages_are_those_of_the_flows() {
         let mut named = crawlway_flows::search::stage_queues().to_vec();
         named.extend(crawlway_flows::inventory::stage_queues());
+        named.extend(crawlway_flows::requests::stage_queues());
         assert_eq!(stage_queues(FLOWS.iter().copied()), named);
     }
 }

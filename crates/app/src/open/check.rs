@@ -3,7 +3,8 @@
 use super::{broker::check_brokers, mongodb, redis, stores};
 use crate::{
     config::{
-        Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, SeenKind,
+        Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, RequestKind,
+        SeenKind,
     },
     flows,
 };
@@ -29,6 +30,7 @@ pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
     for (setting, wanted) in [
         ("seen.kind", config.seen.kind == SeenKind::Redis),
         ("rate_limit.kind", config.rate_limit.kind == RateLimitKind::Redis),
+        ("requests.store", config.requests.store == RequestKind::Redis),
     ] {
         if wanted {
             problems.push(redis::check(config, setting));

@@ -1,12 +1,12 @@
 //! Dependencies of a process: name, backend and health probe of each.
 
 use crate::{
-    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, SeenKind},
+    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, RequestKind, SeenKind},
     flows::{Store, StoreSet},
     role::Role,
 };
 use crawlway_gateway::{DependencySpec, Probe};
-use crawlway_store::{PageIndex, RateLimiter, SeenUrls, StoreError, UrlRecords, seen::Claim};
+use crawlway_store::{PageIndex, RateLimiter, RequestStore, SeenUrls, StoreError, UrlRecords, seen::Claim};
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -48,6 +48,7 @@ fn dependency_name(store: Store) -> Option<&'static str> {
         Store::Seen => Some("seen"),
         Store::RateLimiter => Some("rate_limiter"),
         Store::Inventory => Some("inventory"),
+        Store::Requests => Some("requests"),
         Store::Index => Some("index"),
     }
 }
@@ -59,6 +60,7 @@ pub(crate) fn is_with_records(config: &Config, store: Store) -> bool {
         Store::Seen => config.seen.kind == SeenKind::Records,
         Store::RateLimiter => config.rate_limit.kind == RateLimitKind::Postgresql,
         Store::Inventory => config.inventory.store == InventoryKind::Records,
+        Store::Requests => config.requests.store == RequestKind::Records,
         Store::Index => config.search.index == IndexKind::Postgresql,
     }
 }
@@ -75,7 +77,7 @@ fn backend(config: &Config, store: Store) -> &'static str {
         return records_backend(config);
     }
     match store {
-        Store::Seen => REDIS,
+        Store::Seen | Store::Requests => REDIS,
         Store::RateLimiter if config.rate_limit.kind == RateLimitKind::Redis => REDIS,
         Store::Inventory => MONGODB,
         _ => EMBEDDED,
@@ -95,6 +97,14 @@ pub(crate) fn urls_probe(urls: Arc<dyn UrlRecords>) -> Probe {
     Probe::new(move || {
         let urls = urls.clone();
         async move { urls.ready().await }
+    })
+}
+
+/// Asks requests of users that are on a server of their own.
+pub(crate) fn requests_probe(requests: Arc<dyn RequestStore>) -> Probe {
+    Probe::new(move || {
+        let requests = requests.clone();
+        async move { requests.ready().await }
     })
 }
 

@@ -39,11 +39,13 @@ use absent::redis;
 pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, queues_of};
 pub(crate) use check::{Listens, check};
 pub(crate) use dependencies::{
-    dependencies, dependency_names, index_probe, is_with_records, rate_limiter_probe, seen_probe, urls_probe,
+    dependencies, dependency_names, index_probe, is_with_records, rate_limiter_probe, requests_probe,
+    seen_probe, urls_probe,
 };
 pub(crate) use stores::{
     Records, existing_page_index, existing_records, existing_urls, index_with_records, lock_records,
-    own_index, own_rate_limiter, own_seen, own_urls, rate_limiter, rate_limiter_with_records, records,
+    own_index, own_rate_limiter, own_requests, own_seen, own_urls, rate_limiter, rate_limiter_with_records,
+    records, requests,
 };
 
 use crate::{config::Config, flows, gateway_file};

@@ -2,7 +2,7 @@
 
 use crate::{config::Config, failure::UsageError};
 use anyhow::Context;
-use crawlway_store::{SeenUrls, StoreError, rate_limiter::RateLimiter};
+use crawlway_store::{RequestStore, SeenUrls, StoreError, rate_limiter::RateLimiter};
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use std::{sync::Arc, time::Duration};
 
@@ -21,6 +21,14 @@ pub(super) async fn rate_limiter(
 ) -> anyhow::Result<Arc<dyn RateLimiter>> {
     let store = open(config, "rate_limit.kind", within).await?;
     Ok(Arc::new(store.rate_limiter(config.rate_limit.policy()).await?))
+}
+
+/// Requests of users; `within` overrides the connect timeout.
+pub(super) async fn requests(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Arc<dyn RequestStore>> {
+    Ok(Arc::new(open(config, "requests.store", within).await?.requests(config.requests.policy())))
 }
 
 /// Ledger of brokers; `within` overrides the connect timeout.

@@ -2,7 +2,7 @@
 
 use super::{dependencies, mongodb, must_be_a_directory, not_while_served, postgresql, redis};
 use crate::{
-    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind},
+    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, RequestKind},
     failure::UsageError,
     flows::FlowModule,
     permissions,
@@ -11,7 +11,9 @@ use anyhow::{Context, bail};
 use crawlway_gateway::Probe;
 use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
-use crawlway_store::{Frontier, PageIndex, SeenUrls, Tokens, Trails, UrlRecords, rate_limiter::RateLimiter};
+use crawlway_store::{
+    Frontier, PageIndex, RequestStore, SeenUrls, Tokens, Trails, UrlRecords, rate_limiter::RateLimiter,
+};
 use crawlway_store_embedded::{EmbeddedRateLimiter, RateLimiterOptions};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 use crawlway_tls::ClientTls;
@@ -80,6 +82,11 @@ impl Records {
         Arc::new(self.store.clone())
     }
 
+    /// Requests of users in this database.
+    pub(crate) fn requests(&self, config: &Config) -> Arc<dyn RequestStore> {
+        Arc::new(self.store.requests(config.requests.policy()))
+    }
+
     /// Asks whether they can be used.
     pub(crate) fn probe(&self, config: &Config) -> Probe {
         let store = self.store.clone();
@@ -114,6 +121,22 @@ pub(crate) async fn own_urls(
     within: Option<Duration>,
 ) -> anyhow::Result<Arc<dyn UrlRecords>> {
     mongodb::url_records(config, within).await
+}
+
+/// Opens requests of users outside the database of the records. `within` replaces the connection timeout of the settings.
+pub(crate) async fn own_requests(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Arc<dyn RequestStore>> {
+    redis::requests(config, within).await
+}
+
+/// Opens requests of users, wherever they are, and creates their store if needed.
+pub(crate) async fn requests(config: &Config) -> anyhow::Result<Arc<dyn RequestStore>> {
+    match config.requests.store {
+        RequestKind::Redis => own_requests(config, None).await,
+        RequestKind::Records => Ok(records(config, None).await?.requests(config)),
+    }
 }
 
 /// Opens existing records of the flow `inventory`; `None` if nothing was recorded yet. A missing data directory is an error.

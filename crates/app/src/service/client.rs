@@ -1,5 +1,6 @@
 //! HTTP client of the gateway's JSON API. The only HTTP client of the commands.
 
+use super::events::Events;
 use crate::{config::GatewaySettings, failure::UsageError};
 use anyhow::{Context, anyhow, bail};
 use crawlway_gateway::Problem;
@@ -9,7 +10,7 @@ use hyper::{
     Method, Request, StatusCode,
     body::{Bytes, Incoming},
     client::conn::http1,
-    header,
+    header::{self, HeaderName},
 };
 use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
@@ -173,7 +174,35 @@ impl Client {
         bail!("`{url}` answered {status}, unlike a gateway; check that one runs there")
     }
 
+    /// Server-sent events of a resource, after the event with this id.
+    pub(crate) async fn events(&self, url: &Url, last_id: &str) -> anyhow::Result<Events> {
+        let headers =
+            [(header::ACCEPT, "text/event-stream"), (HeaderName::from_static("last-event-id"), last_id)];
+        let headers = &headers[..if last_id.is_empty() { 1 } else { 2 }];
+        let opened = timeout(self.timeout, self.open(Method::GET, url, None, headers)).await;
+        let opened = opened.map_err(|_| anyhow!("no response within {} s", self.timeout.as_secs())).flatten();
+        let response = opened.with_context(|| format!("cannot reach the gateway at {}", self.base_url()))?;
+        if response.status().is_success() {
+            return Ok(Events::new(response.into_body()));
+        }
+        Err(self
+            .decode::<serde::de::IgnoredAny>(url, &read(response).await?)
+            .err()
+            .unwrap_or_else(|| anyhow!("no events")))
+    }
+
     async fn exchange(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> anyhow::Result<Response> {
+        read(self.open(method, url, body, &[(header::ACCEPT, "application/json")]).await?).await
+    }
+
+    /// Sends a request on a connection of its own, and returns the response as soon as its headers are there.
+    async fn open(
+        &self,
+        method: Method,
+        url: &Url,
+        body: Option<Vec<u8>>,
+        headers: &[(HeaderName, &str)],
+    ) -> anyhow::Result<hyper::Response<Incoming>> {
         let (host, port) = (self.base.host_str().unwrap_or_default(), self.base.port_or_known_default());
         let connecting = crawlway_tls::dial(host, port.unwrap_or(80), self.tls.as_ref());
         let stream = timeout(CONNECT_TIMEOUT, connecting)
@@ -190,7 +219,10 @@ impl Client {
             None => host.to_owned(),
         };
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, authority);
-        request = request.header(header::ACCEPT, "application/json").header(header::CONNECTION, "close");
+        request = request.header(header::CONNECTION, "close");
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
         if !self.token.is_empty() {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", self.token));
         }
@@ -198,20 +230,24 @@ impl Client {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())))?;
-        let response: hyper::Response<Incoming> = match sender.send_request(request).await {
-            Ok(response) => response,
+        match sender.send_request(request).await {
+            Ok(response) => Ok(response),
             Err(error) => {
                 drop(sender);
                 // The connection has the cause, such as an alert of TLS.
-                return Err(connection.await?.err().unwrap_or(error).into());
+                Err(connection.await?.err().unwrap_or(error).into())
             }
-        };
-        let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let (status, content_type) = (response.status(), content_type.unwrap_or_default().to_owned());
-        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
-        let body = body.map_err(|error| anyhow!("the response is incomplete: {error}"))?.to_bytes();
-        Ok(Response { status, content_type, body })
+        }
     }
+}
+
+/// Reads the whole body of a response.
+async fn read(response: hyper::Response<Incoming>) -> anyhow::Result<Response> {
+    let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let (status, content_type) = (response.status(), content_type.unwrap_or_default().to_owned());
+    let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+    let body = body.map_err(|error| anyhow!("the response is incomplete: {error}"))?.to_bytes();
+    Ok(Response { status, content_type, body })
 }
 
 /// Problem behind an error: of the gateway's response, or of the same service layer in this process.

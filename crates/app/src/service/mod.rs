@@ -3,9 +3,11 @@
 
 mod client;
 mod crawls;
+mod events;
 mod pages;
 mod queues;
 mod removal;
+mod requests;
 mod stored;
 mod tokens;
 mod trails;
@@ -16,6 +18,7 @@ pub(crate) use crawls::Crawls;
 pub(crate) use pages::search;
 pub(crate) use queues::Queues;
 pub(crate) use removal::PageRemoval;
+pub(crate) use requests::UserRequests;
 pub(crate) use stored::StoredPages;
 pub(crate) use tokens::Tokens;
 pub(crate) use trails::trails;

@@ -230,6 +230,7 @@ impl<'a> Process<'a> {
         let context = FlowContext {
             config: self.config,
             services,
+            dead_letters: broker.clone(),
             stores: &open,
             fetcher: fetcher.get(),
             request: request.clone(),

@@ -67,7 +67,7 @@ impl PageMessage {
 }
 
 /// Cuts a text to a maximum size in bytes, and returns whether it was longer.
-pub(super) fn cut(text: &mut String, max_bytes: usize) -> bool {
+pub(crate) fn cut(text: &mut String, max_bytes: usize) -> bool {
     if text.len() <= max_bytes {
         return false;
     }

@@ -4,6 +4,7 @@
 mod crawl;
 mod dead_letter;
 mod queue;
+mod request;
 mod search;
 mod stored_page;
 mod token;
@@ -18,6 +19,7 @@ pub use dead_letter::{
     Replayed,
 };
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList, QueueOrdering};
+pub use request::{AcceptedRequests, DeletedRequests, RequestEvent, RequestList, UserRequest};
 pub use search::{Duplicate, Hit, RemovedPages, Results};
 pub use stored_page::{PageList, StoredPage};
 pub use token::{CreatedToken, NewToken, TokenList, TokenRoleView, TokenView};

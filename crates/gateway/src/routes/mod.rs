@@ -3,11 +3,13 @@
 mod dead_letters;
 mod inventory;
 mod queues;
+mod requests;
 mod search;
 mod tokens;
 mod trails;
 
 pub use inventory::inventory_routes;
+pub use requests::request_routes;
 pub use search::search_routes;
 
 use crate::{
@@ -20,13 +22,14 @@ use crate::{
     origin::{self, AllowedHosts},
     problem::Problem,
     readiness::Readiness,
+    requests::RequestService,
     service::{Error, excerpt},
     state::GatewayState,
     token_cache::TokenCache,
     token_limits::TokenLimits,
 };
 use axum::{
-    Router,
+    Extension, Router,
     extract::{DefaultBodyLimit, FromRef},
     middleware::from_fn_with_state,
 };
@@ -89,6 +92,11 @@ impl FlowRoutes {
     pub fn search() -> Self {
         let start = Some(search::start_tasks as fn(GatewayState));
         Self { start, ..Self::new(search_routes()) }.for_users(&["/api/search"])
+    }
+
+    /// Routes of the flow `requests`.
+    pub fn requests(service: RequestService) -> Self {
+        Self::new(request_routes().layer(Extension(service))).for_users(&["/api/requests"])
     }
 
     /// Routes of the flow `inventory`.

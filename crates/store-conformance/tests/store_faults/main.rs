@@ -7,14 +7,15 @@ mod inventory;
 mod ledger;
 mod pages;
 mod rate_limiter;
+mod requests;
 mod seen;
 mod tokens;
 mod trails;
 
 use crawlway_clock::{Clock, ManualClock};
 use crawlway_store::{
-    Frontier, FrontierPolicy, Ledger, LedgerPolicy, SeenUrls, StoreError, Timestamp, Tokens, Trails,
-    UrlRecords,
+    Frontier, FrontierPolicy, Ledger, LedgerPolicy, RequestPolicy, RequestStore, SeenUrls, StoreError,
+    Timestamp, Tokens, Trails, UrlRecords,
 };
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
@@ -104,13 +105,15 @@ struct Sqlite {
     clock: Arc<ManualClock>,
     policy: FrontierPolicy,
     ledger_policy: LedgerPolicy,
+    request_policy: RequestPolicy,
 }
 
 impl Sqlite {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (policy, ledger_policy) = (FrontierPolicy::default(), LedgerPolicy::default());
-        Self { folder, clock: ManualClock::at(Timestamp::now()), policy, ledger_policy }
+        let (clock, request_policy) = (ManualClock::at(Timestamp::now()), RequestPolicy::default());
+        Self { folder, clock, policy, ledger_policy, request_policy }
     }
 
     async fn open(&self) -> Arc<SqlStore> {
@@ -162,5 +165,17 @@ impl Harness<dyn Ledger> for Sqlite {
     async fn second_handle(&mut self) -> Option<Arc<dyn Ledger>> {
         let ledger = self.open().await.ledger(self.ledger_policy.clone());
         Some(Arc::new(ledger.expect("the suite's policies are valid")))
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn RequestStore> for Sqlite {
+    async fn fresh(&mut self, policy: RequestPolicy) -> Arc<dyn RequestStore> {
+        self.request_policy = policy;
+        Harness::<dyn RequestStore>::second_handle(self).await.expect("a handle")
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn RequestStore>> {
+        Some(Arc::new(self.open().await.requests(self.request_policy.clone())))
     }
 }

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test crate uses its own part")]
 
 use crawlway_store::{
-    Ledger, LedgerPolicy, ManualClock, RateLimitPolicy, RateLimiter, SeenUrls, Timestamp,
-    rate_limiter::MAX_MIN_DELAY,
+    Ledger, LedgerPolicy, ManualClock, RateLimitPolicy, RateLimiter, RequestPolicy, RequestStore, SeenUrls,
+    Timestamp, rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Harness};
 use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
@@ -24,6 +24,7 @@ pub(crate) struct RedisHarness {
     options: RedisOptions,
     policy: RateLimitPolicy,
     ledger_policy: LedgerPolicy,
+    request_policy: RequestPolicy,
     /// Handles kept open until the suite simulates the end of the process.
     handles: Vec<RedisStore>,
 }
@@ -50,6 +51,7 @@ impl RedisHarness {
             options,
             policy: RateLimitPolicy::default(),
             ledger_policy: LedgerPolicy::default(),
+            request_policy: RequestPolicy::default(),
             handles: vec![],
         }
     }
@@ -171,5 +173,22 @@ impl Harness<dyn Ledger> for RedisHarness {
     async fn reopen(&mut self) -> Arc<dyn Ledger> {
         self.handles.clear();
         Harness::<dyn Ledger>::second_handle(self).await.expect("a handle")
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn RequestStore> for RedisHarness {
+    async fn fresh(&mut self, policy: RequestPolicy) -> Arc<dyn RequestStore> {
+        self.request_policy = policy;
+        Harness::<dyn RequestStore>::second_handle(self).await.expect("a handle")
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn RequestStore>> {
+        Some(Arc::new(self.store().await.requests(self.request_policy.clone())))
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn RequestStore> {
+        self.handles.clear();
+        Harness::<dyn RequestStore>::second_handle(self).await.expect("a handle")
     }
 }

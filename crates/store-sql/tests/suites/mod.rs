@@ -3,7 +3,7 @@
 use super::harness::TestDatabase;
 use crawlway_store::{
     Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter,
-    SeenUrls, Tokens, Trails, UrlRecords, rate_limiter::MAX_MIN_DELAY,
+    RequestPolicy, RequestStore, SeenUrls, Tokens, Trails, UrlRecords, rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{SqlOptions, SqlStore};
@@ -21,6 +21,7 @@ pub(crate) struct SqlHarness {
     policy: FrontierPolicy,
     gate_policy: RateLimitPolicy,
     ledger_policy: LedgerPolicy,
+    request_policy: RequestPolicy,
     open: Vec<SqlStore>,
 }
 
@@ -35,6 +36,7 @@ impl SqlHarness {
             policy: FrontierPolicy::default(),
             gate_policy: RateLimitPolicy::default(),
             ledger_policy: LedgerPolicy::default(),
+            request_policy: RequestPolicy::default(),
             open: vec![],
         }
     }
@@ -171,5 +173,21 @@ impl Harness<dyn Ledger> for SqlHarness {
     async fn reopen(&mut self) -> Arc<dyn Ledger> {
         let ledger = self.opened_again().await.ledger(self.ledger_policy.clone());
         Arc::new(ledger.expect("the suite's policies are valid"))
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn RequestStore> for SqlHarness {
+    async fn fresh(&mut self, policy: RequestPolicy) -> Arc<dyn RequestStore> {
+        self.request_policy = policy;
+        Harness::<dyn RequestStore>::second_handle(self).await.expect("a handle")
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn RequestStore>> {
+        Some(Arc::new(self.handle().await.requests(self.request_policy.clone())))
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn RequestStore> {
+        Arc::new(self.opened_again().await.requests(self.request_policy.clone()))
     }
 }

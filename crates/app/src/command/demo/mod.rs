@@ -5,6 +5,7 @@ mod examples;
 mod inventory;
 mod politeness;
 mod report;
+mod request;
 mod settings;
 mod summary;
 
@@ -61,7 +62,7 @@ JSON, one document once the crawl is finished:
    \"answers_in_ms\", \"promised_gap_ms\", \"asked_for_it\", \"smallest_gap_ms\", \"done_after_ms\"}],
    \"searches\": [{\"query\", \"shows\", \"command\", \"results\": as in `search`}],
    \"trail\": {\"url\", \"command\", and as in `trail`}, \"inventory\": {\"url\", \"command\",
-   \"record\": as in `url get`}}
+   \"record\": as in `url get`}, \"request\": {\"command\", \"request\": as in `request get`}}
 
 Exit codes: 0 success; 1 failure; 2 invalid command line or setting; 3 stopped before the crawl was
 finished.")]
@@ -213,6 +214,10 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
     let Some(inventory) = inventory::run(serving, config, web, &shell, stop).await? else {
         return Ok(Ending::Stopped);
     };
+    let request = tokio::select! {
+        request = request::run(serving, config, web, &shell) => request?,
+        _ = stop.requested() => return Ok(Ending::Stopped),
+    };
     let report = report::Report {
         web: report::WebInfo::new(web, server),
         data: report::DataInfo::new(data),
@@ -224,6 +229,7 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
         searches: examples::searches(&*index, &shell).await?,
         trail: examples::trail(worker, web, &shell).await?,
         inventory,
+        request,
     };
     if output.is_json() {
         output.json(&report)?;

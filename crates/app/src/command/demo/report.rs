@@ -6,6 +6,7 @@ use super::{
     examples::{SearchExample, Shell, TrailExample},
     inventory::InventoryExample,
     politeness::HostPoliteness,
+    request::RequestExample,
     settings::{OVERRIDES, SettingOverride},
     summary::CrawlSummary,
 };
@@ -38,6 +39,7 @@ pub(super) struct Report {
     pub(super) searches: Vec<SearchExample>,
     pub(super) trail: TrailExample,
     pub(super) inventory: InventoryExample,
+    pub(super) request: RequestExample,
 }
 
 /// The small web.
@@ -143,6 +145,8 @@ impl Report {
         self.print_trail(output)?;
         output.line("")?;
         self.inventory.print(output)?;
+        output.line("")?;
+        self.request.print(output)?;
         output.line("")?;
         self.print_next_commands(exit, shell, output)?;
         output.line("")

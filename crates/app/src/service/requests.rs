@@ -1,0 +1,196 @@
+//! Requests of users, remote or local.
+
+use super::{Client, Target};
+use crate::{
+    failure::UsageError,
+    flows::{self, RequestsFlow},
+    open,
+};
+use anyhow::{Context, bail};
+use crawlway_broker::QueueBackend;
+use crawlway_clock::Clock;
+use crawlway_flows::requests::Submitter;
+use crawlway_gateway::{
+    dto::{RequestEvent, RequestList, UserRequest},
+    submit,
+};
+use crawlway_store::{
+    RequestStore,
+    requests::{Email, RequestKey, RequestQuery},
+};
+use std::{sync::Arc, time::Duration};
+use url::Url;
+
+/// Interval of long polls.
+const WAIT: &str = "25s";
+
+/// Requests of one user.
+pub(crate) enum UserRequests {
+    /// At a gateway, which knows the user unless one is named.
+    Remote { client: Client, email: Option<String> },
+    /// In the stores of the settings.
+    Local {
+        store: Arc<dyn RequestStore>,
+        email: Email,
+        submitter: Option<(Arc<dyn QueueBackend>, Submitter)>,
+    },
+}
+
+impl UserRequests {
+    /// Opens the requests of a user; for a submission, the queue too.
+    pub(crate) async fn open(
+        target: Target<'_>,
+        email: Option<String>,
+        submits: bool,
+    ) -> anyhow::Result<Self> {
+        let config = match target {
+            Target::Remote(client) => return Ok(Self::Remote { client, email }),
+            Target::Local(config) => config,
+        };
+        flows::require(config, "requests").map_err(UsageError)?;
+        let email = match email {
+            Some(email) => {
+                Email::normalised(&email).map_err(|error| UsageError(format!("--email: {error}")))?
+            }
+            None => config.requests.default_email().context("name the user with --email")?,
+        };
+        let submitter = match submits {
+            true => Some(open::broker(config, &[&RequestsFlow]).await?),
+            false => None,
+        };
+        let store = open::requests(config).await?;
+        let Some(broker) = submitter else { return Ok(Self::Local { store, email, submitter: None }) };
+        let queues = open::queues_of(config, &*broker, &[&RequestsFlow]);
+        if let Err(error) = broker.declare(&queues).await {
+            broker.close().await?;
+            return Err(error.into());
+        }
+        let guard = config.fetch.guard(&[])?;
+        let submitter =
+            Submitter { broker: broker.clone(), store: store.clone(), guard, clock: Clock::System };
+        Ok(Self::Local { store, email, submitter: Some((broker, submitter)) })
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Local { .. })
+    }
+
+    /// Submits a URL.
+    pub(crate) async fn add(&self, url: &str) -> anyhow::Result<UserRequest> {
+        match self {
+            Self::Remote { client, email } => {
+                let body = serde_json::json!({ "url": url, "email": email });
+                client.post(&client.url(["api", "requests"]), &body).await
+            }
+            Self::Local { email, submitter: Some((_, submitter)), .. } => {
+                let submitted = submit(submitter.clone(), email.as_str(), &[url.to_owned()], None).await?;
+                let submitted = submitted.into_iter().next().context("one request was submitted")?;
+                Ok(submitted.request.into())
+            }
+            Self::Local { .. } => bail!("the requests are open for reading"),
+        }
+    }
+
+    /// A request, if the user has it.
+    pub(crate) async fn get(&self, id: &str) -> anyhow::Result<Option<UserRequest>> {
+        match self {
+            Self::Remote { client, .. } => client.get_optional(&self.url(client, &[id], &[])).await,
+            Self::Local { store, email, .. } => {
+                Ok(store.get(&RequestKey::new(email.as_str(), id)).await?.map(UserRequest::from))
+            }
+        }
+    }
+
+    /// A request as soon as it has ended, or the user has deleted it.
+    pub(crate) async fn wait_for(&self, id: &str) -> anyhow::Result<Option<UserRequest>> {
+        loop {
+            let found = match self {
+                Self::Remote { client, .. } => {
+                    let url = self.url(client, &[id], &[("wait", Some(WAIT.to_owned()))]);
+                    client.get_optional::<UserRequest>(&url).await?
+                }
+                Self::Local { .. } => self.get(id).await?,
+            };
+            match found {
+                Some(request) if request.status == "pending" && !self.is_local() => {}
+                Some(request) if request.status == "pending" => {
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
+                ended => return Ok(ended),
+            }
+        }
+    }
+
+    /// Requests, the newest first.
+    pub(crate) async fn list(&self, wanted: &RequestQuery) -> anyhow::Result<RequestList> {
+        match self {
+            Self::Remote { client, .. } => {
+                let conditions = [
+                    ("status", wanted.status.map(|status| status.to_string())),
+                    ("cursor", wanted.after.as_ref().map(|after| after.to_string())),
+                    ("limit", Some(wanted.limit.to_string())),
+                ];
+                client.get(&self.url(client, &[], &conditions)).await
+            }
+            Self::Local { store, email, .. } => Ok(store.list(email.as_str(), wanted).await?.into()),
+        }
+    }
+
+    /// Calls `each` with every change until it returns false. Reconnects after the last change.
+    pub(crate) async fn watch(
+        &self,
+        mut each: impl FnMut(RequestEvent) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let Self::Remote { client, .. } = self else {
+            bail!(UsageError(
+                "no gateway runs, so that nothing changes; start one with `crawlway up`".to_owned()
+            ))
+        };
+        let url = self.url(client, &["events"], &[]);
+        let mut last_id = String::new();
+        let mut connected = false;
+        loop {
+            let mut events = match client.events(&url, &last_id).await {
+                Ok(events) => events,
+                Err(error) if !connected => return Err(error),
+                Err(_) => {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+            };
+            connected = true;
+            while let Some(event) = events.next().await {
+                if !event.id.is_empty() {
+                    last_id.clone_from(&event.id);
+                }
+                if !event.data.is_empty() && !each(serde_json::from_str(&event.data)?)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        match self {
+            Self::Local { submitter: Some((broker, _)), .. } => Ok(broker.close().await?),
+            _ => Ok(()),
+        }
+    }
+
+    fn url(&self, client: &Client, path: &[&str], query: &[(&str, Option<String>)]) -> Url {
+        let mut url = client.url(["api", "requests"].iter().chain(path).copied());
+        let email = match self {
+            Self::Remote { email, .. } => email.clone(),
+            Self::Local { .. } => None,
+        };
+        let given = query
+            .iter()
+            .chain([&("email", email)])
+            .filter_map(|(name, value)| Some((*name, value.clone()?)))
+            .collect::<Vec<_>>();
+        if !given.is_empty() {
+            url.query_pairs_mut().extend_pairs(given);
+        }
+        url
+    }
+}

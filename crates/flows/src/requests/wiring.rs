@@ -1,0 +1,120 @@
+//! Wiring of the stages.
+
+use super::{
+    FLOW,
+    fetch::{self, FetchStage},
+    message::MAX_RESPONSE_BYTES,
+    responses::{self, ResponseStage},
+};
+use crawlway_broker::{QueueName, QueueSpec};
+use crawlway_fetch::{Fetcher, Request};
+use crawlway_flow::{Flow, FlowServices, QueueSource, Settings, Shutdown, StageQueue};
+use crawlway_store::RequestStore;
+use std::{sync::Arc, time::Duration};
+
+/// Part of the maximum message size that key and headers may take.
+const HEADER_BYTES: usize = 2 << 10;
+/// Maximum number of responses that are applied together.
+const RESPONSE_BATCH: usize = 64;
+/// Wait of responses for others.
+const RESPONSE_LINGER: Duration = Duration::from_millis(2);
+
+/// Queue of requests. Its name is a public contract.
+pub fn crawl_requests() -> QueueName {
+    // Cannot fail: the constant is a valid name.
+    QueueName::new("crawl-requests").unwrap_or_else(|_| unreachable!())
+}
+
+/// Queue of responses. Its name is a public contract.
+pub fn crawl_responses() -> QueueName {
+    // Cannot fail: the constant is a valid name.
+    QueueName::new("crawl-responses").unwrap_or_else(|_| unreachable!())
+}
+
+/// Spec of the queue of responses, with a prefetch that fills a batch.
+pub fn response_queue(spec: QueueSpec) -> QueueSpec {
+    let prefetch = spec.prefetch.max(2 * RESPONSE_BATCH as u32);
+    spec.prefetch(prefetch)
+}
+
+/// Queues of the flow with their stages.
+pub fn stage_queues() -> [StageQueue; 2] {
+    [
+        StageQueue { queue: crawl_requests(), flow: FLOW, stage: fetch::NAME },
+        StageQueue { queue: crawl_responses(), flow: FLOW, stage: responses::NAME },
+    ]
+}
+
+/// Settings of the flow.
+#[derive(Debug, Clone)]
+pub struct RequestSettings {
+    /// Request template; the URL is set for each.
+    pub request: Request,
+    /// Time after which nobody waits for an answer.
+    pub timeout: Duration,
+    /// Maximum number of attempts at a URL.
+    pub max_attempts: u32,
+    /// Maximum size of a response.
+    pub max_response_bytes: usize,
+    /// Maximum duration of the drain at shutdown.
+    pub drain: Duration,
+}
+
+/// What the stages need; those without it do not run.
+#[derive(Debug, Default)]
+pub struct RequestResources {
+    /// HTTP client of the stage `fetch`.
+    pub fetcher: Option<Arc<Fetcher>>,
+    /// Store of the stage `responses`.
+    pub store: Option<Arc<dyn RequestStore>>,
+}
+
+/// The wired flow.
+#[derive(Debug)]
+pub struct Requests(Flow);
+
+impl Requests {
+    /// Wires the stages. The queues must be declared; the prefetch of requests is the concurrency.
+    pub fn new(
+        services: FlowServices,
+        resources: RequestResources,
+        requests: &QueueSpec,
+        responses: &QueueSpec,
+        settings: RequestSettings,
+        stop: Shutdown,
+    ) -> Self {
+        let (broker, drain) = (services.broker.clone(), settings.drain);
+        let mut flow = Flow::new(services, stop);
+        if let Some(fetcher) = resources.fetcher {
+            let carried =
+                usize::try_from(broker.guarantees_of(&responses.name).max_message).unwrap_or(usize::MAX);
+            let max_bytes = settings.max_response_bytes.min(carried).min(MAX_RESPONSE_BYTES);
+            let stage = FetchStage {
+                broker: broker.clone(),
+                fetcher,
+                responses: responses.name.clone(),
+                max_data_bytes: max_bytes.saturating_sub(HEADER_BYTES),
+                settings,
+            };
+            let concurrency = requests.prefetch as usize;
+            let run = Settings { concurrency, finish_batch: concurrency, drain, ..Settings::default() };
+            flow = flow.stage(stage, QueueSource::new(broker.clone(), requests.clone()), run);
+        }
+        if let Some(store) = resources.store {
+            let run = Settings {
+                concurrency: 2 * RESPONSE_BATCH,
+                batch: RESPONSE_BATCH,
+                linger: RESPONSE_LINGER,
+                drain,
+                ..Settings::default()
+            };
+            flow = flow.stage(ResponseStage { store }, QueueSource::new(broker, responses.clone()), run);
+        }
+        Self(flow)
+    }
+
+    /// Flow, to run it.
+    pub fn into_flow(self) -> Flow {
+        self.0
+    }
+}

@@ -1,0 +1,15 @@
+//! Routes of the flow `requests`.
+
+mod events;
+mod requests;
+
+use crate::state::GatewayState;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// Routes of the flow `requests`: `/api/requests`. They take the service from the extensions of a request.
+pub fn request_routes() -> OpenApiRouter<GatewayState> {
+    OpenApiRouter::new()
+        .routes(routes!(requests::add, requests::list, requests::delete_all))
+        .routes(routes!(events::events))
+        .routes(routes!(requests::one, requests::delete))
+}

@@ -1,0 +1,148 @@
+//! Answers and deadlines: how a request ends.
+
+use super::{RedisRequests, Swap, keys, parse};
+use crate::{fault::Fault, script::text};
+use crawlway_store::{
+    StoreError,
+    requests::{Answer, ApplyOutcome, CrawlRequest, RequestKey, RequestStatus, error_result},
+};
+use redis::{Pipeline, Value};
+
+/// Attempts at a compare-and-set, each of which fails only because another process has changed the request.
+const MAX_ATTEMPTS: usize = 5;
+
+/// A request as one process sees it before it applies an answer.
+struct Current {
+    text: String,
+    request: Option<CrawlRequest>,
+    deleted: bool,
+    /// Whether a deadline is set, which is removed last.
+    has_deadline: bool,
+}
+
+impl RedisRequests {
+    /// Texts of stored requests; empty for a missing one.
+    pub(super) async fn read(&self, keys: &[RequestKey]) -> Result<Vec<String>, Fault> {
+        let mut commands = Pipeline::new();
+        keys.iter().for_each(|key| {
+            commands.hget(keys::requests(&key.email), &key.id);
+        });
+        let answers = self.send(&commands).await?;
+        Ok(answers.iter().map(|answer| text(answer).unwrap_or_default()).collect())
+    }
+
+    /// Whether requests were deleted by their users.
+    pub(super) async fn are_deleted(&self, keys: &[RequestKey]) -> Result<Vec<bool>, Fault> {
+        let mut commands = Pipeline::new();
+        keys.iter().for_each(|key| {
+            commands.exists(keys::deleted(&self.0.store, key));
+        });
+        Ok(self.send(&commands).await?.iter().map(|answer| *answer == Value::Int(1)).collect())
+    }
+
+    async fn current(&self, keys: &[&RequestKey]) -> Result<Vec<Current>, Fault> {
+        let mut commands = Pipeline::new();
+        for key in keys {
+            commands.hget(keys::requests(&key.email), &key.id);
+            commands.exists(keys::deleted(&self.0.store, key));
+            commands.zscore(keys::deadlines(&self.0.store), keys::deadline(key));
+        }
+        let answers = self.send(&commands).await?;
+        let current = |answers: &[Value]| Current {
+            text: text(&answers[0]).unwrap_or_default(),
+            request: parse(&answers[0]),
+            deleted: answers[1] == Value::Int(1),
+            has_deadline: answers[2] != Value::Nil,
+        };
+        Ok(answers.chunks_exact(3).map(current).collect())
+    }
+
+    pub(super) async fn apply_all(&self, answers: &[Answer]) -> Result<Vec<ApplyOutcome>, StoreError> {
+        let mut outcomes: Vec<Option<ApplyOutcome>> = vec![None; answers.len()];
+        for _ in 0..MAX_ATTEMPTS {
+            let open: Vec<usize> = (0..answers.len()).filter(|place| outcomes[*place].is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let of_open: Vec<&Answer> = open.iter().map(|place| &answers[*place]).collect();
+            for (place, outcome) in open.iter().zip(self.apply_once(&of_open).await?) {
+                outcomes[*place] = outcome;
+            }
+        }
+        let contended = || StoreError::Unavailable { detail: "a request is changed too often".to_owned() };
+        outcomes.into_iter().map(|outcome| outcome.ok_or_else(contended)).collect()
+    }
+
+    /// Applies answers; `None` for a request that another process has changed meanwhile.
+    async fn apply_once(&self, answers: &[&Answer]) -> Result<Vec<Option<ApplyOutcome>>, Fault> {
+        let current = self.current(&answers.iter().map(|answer| &answer.key).collect::<Vec<_>>()).await?;
+        // The deadline of an unknown request shows until the end that its entries are missing.
+        let unknown =
+            answers.iter().zip(&current).filter(|(_, current)| current.request.is_none() && !current.deleted);
+        self.set_deadlines(unknown.map(|(answer, _)| &answer.key)).await?;
+        let (mut swaps, mut changed, mut entries) = (Vec::new(), Vec::new(), Pipeline::new());
+        let mut outcomes = Vec::with_capacity(answers.len());
+        for (answer, current) in answers.iter().zip(current) {
+            let Current { text, request, deleted, has_deadline } = current;
+            let keeps_late = self.0.policy.keep_late_answers && answer.result.is_ok();
+            let (outcome, new) = match &request {
+                _ if deleted => (ApplyOutcome::Deleted, None),
+                None => (ApplyOutcome::Created, Some(answer.request())),
+                Some(old) if old.status == RequestStatus::Pending => {
+                    (ApplyOutcome::Applied, Some(old.answered(answer)))
+                }
+                Some(old) if old.status == RequestStatus::Failed && keeps_late => {
+                    (ApplyOutcome::Applied, Some(old.answered(answer)))
+                }
+                Some(old) => {
+                    if has_deadline {
+                        self.add_entries(&mut entries, old);
+                    }
+                    (ApplyOutcome::AlreadyEnded(old.status), None)
+                }
+            };
+            if let Some(new) = new {
+                swaps.push(Swap { key: &answer.key, expected: text, value: new.to_json() });
+                changed.push((outcomes.len(), new));
+            }
+            outcomes.push(Some(outcome));
+        }
+        for ((place, new), swapped) in changed.iter().zip(self.swap(&swaps).await?) {
+            match swapped {
+                true => self.add_entries(&mut entries, new),
+                false => outcomes[*place] = None,
+            }
+        }
+        self.send(&entries).await?;
+        Ok(outcomes)
+    }
+
+    pub(super) async fn expire_due(&self, reason: &str, max: usize) -> Result<usize, StoreError> {
+        let members = self.take(keys::deadlines(&self.0.store), max).await?;
+        let due: Vec<RequestKey> = members.iter().filter_map(|member| keys::of_deadline(member)).collect();
+        let stored = self.read(&due).await?;
+        let (mut swaps, mut failed, mut commands) = (Vec::new(), Vec::new(), Pipeline::new());
+        for (key, text) in due.iter().zip(stored) {
+            match serde_json::from_str::<CrawlRequest>(&text).ok() {
+                Some(request) if request.status == RequestStatus::Pending => {
+                    let result = Some(error_result(reason));
+                    let request = CrawlRequest { status: RequestStatus::Failed, result, ..request };
+                    swaps.push(Swap { key, expected: text, value: request.to_json() });
+                    failed.push(request);
+                }
+                Some(ended) => self.add_entries(&mut commands, &ended),
+                None => {
+                    commands.zrem(keys::deadlines(&self.0.store), keys::deadline(key));
+                }
+            }
+        }
+        // One that was answered meanwhile is left to the process that answers it.
+        for (request, swapped) in failed.iter().zip(self.swap(&swaps).await?) {
+            if swapped {
+                self.add_entries(&mut commands, request);
+            }
+        }
+        self.send(&commands).await?;
+        Ok(members.len())
+    }
+}

@@ -1,0 +1,318 @@
+//! Requests of users on Redis.
+//!
+//! | key | type | content |
+//! |---|---|---|
+//! | `crawls:EMAIL` | hash | JSON of each request by id; a public contract |
+//! | `{crawls:EMAIL}:all`, `:pending`, `:completed`, `:failed` | sorted sets | ids by creation time, for lists |
+//! | `{crawls:EMAIL}:changes` | stream | change feed |
+//! | `{PREFIX}:requests:outbox` | sorted set | requests that may not be published |
+//! | `{PREFIX}:requests:deadlines` | sorted set | pending requests by deadline |
+//! | `{PREFIX}:requests:deleted:HASH` | text with a TTL | mark of a deleted request |
+//!
+//! Each command and each script has one key, for Redis Cluster. What belongs together is written in an order that a crash can
+//! interrupt: outbox and deadline, then the hash, then indexes and feed, and last the deadline is removed. So a request with a
+//! result and a deadline lacks its entries, and whoever meets it next writes them. Another program may write the hash alone: an
+//! index that differs from its hash in size is rebuilt.
+
+mod answers;
+mod keys;
+mod lists;
+
+use crate::{
+    RedisStore,
+    fault::Fault,
+    options::millis,
+    script::{Call, Script, text, texts, unexpected},
+};
+use crawlway_store::{
+    RequestPolicy, RequestStore, StoreError,
+    requests::{
+        AddOutcome, Answer, ApplyOutcome, Change, ChangeId, CrawlRequest, DELETED_TTL, MAX_CHANGES,
+        RequestKey, RequestPage, RequestQuery, RequestStatus,
+    },
+};
+use redis::{Pipeline, Value};
+use std::{sync::Arc, time::Duration};
+
+/// Requests on Redis. [`RedisStore::requests`] opens them; clones share one connection.
+#[derive(Debug, Clone)]
+pub struct RedisRequests(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    store: RedisStore,
+    policy: RequestPolicy,
+    script: Script,
+}
+
+impl RedisStore {
+    /// Requests on this store. All processes should have the same policy.
+    pub fn requests(&self, policy: RequestPolicy) -> RedisRequests {
+        let script = Script::new(&self.0.prefix, &[include_str!("commands.lua")]);
+        RedisRequests(Arc::new(State { store: self.clone(), policy, script }))
+    }
+}
+
+/// Change of one field of a hash.
+struct Swap<'a> {
+    key: &'a RequestKey,
+    /// Expected text; empty for a missing field.
+    expected: String,
+    /// New text; empty to delete the field.
+    value: String,
+}
+
+impl RedisRequests {
+    fn call(&self, key: String, name: &str, arguments: &[&str]) -> Call {
+        let mut call = Call { keys: vec![key], arguments: vec![] };
+        call.push(self.0.store.0.clock.argument());
+        call.push(name);
+        arguments.iter().for_each(|argument| call.push(argument));
+        call
+    }
+
+    async fn run(&self, calls: &[Call]) -> Result<Vec<Value>, Fault> {
+        if calls.is_empty() {
+            return Ok(vec![]);
+        }
+        self.0.script.call(&self.0.store.0.link, calls, None).await
+    }
+
+    /// Sends commands of one key each.
+    async fn send(&self, commands: &Pipeline) -> Result<Vec<Value>, Fault> {
+        let count = commands.len();
+        if count == 0 {
+            return Ok(vec![]);
+        }
+        let answers = self.0.store.0.link.send(commands, count).await?;
+        match answers.iter().find(|answer| matches!(answer, Value::ServerError(_))) {
+            Some(error) => Err(unexpected(error)),
+            None => Ok(answers),
+        }
+    }
+
+    /// Changes fields that have the expected texts; `false` for those that have not.
+    async fn swap(&self, swaps: &[Swap<'_>]) -> Result<Vec<bool>, Fault> {
+        let call = |swap: &Swap<'_>| {
+            let Swap { key, expected, value } = swap;
+            self.call(keys::requests(&key.email), "swap", &[&key.id, expected, value])
+        };
+        let answers = self.run(&swaps.iter().map(call).collect::<Vec<_>>()).await?;
+        Ok(answers.iter().map(|answer| *answer == Value::Int(1)).collect())
+    }
+
+    fn schedule(&self, key: String, member: &str, delay: Duration) -> Call {
+        self.call(key, "schedule", &[member, &millis(delay).to_string()])
+    }
+
+    /// Schedules the deadlines of requests.
+    async fn set_deadlines<'a>(&self, keys: impl Iterator<Item = &'a RequestKey>) -> Result<(), Fault> {
+        let (key, timeout) = (keys::deadlines(&self.0.store), self.0.policy.timeout);
+        let calls: Vec<Call> =
+            keys.map(|request| self.schedule(key.clone(), &keys::deadline(request), timeout)).collect();
+        self.run(&calls).await.map(drop)
+    }
+
+    /// Members of a sorted set that are due.
+    async fn take(&self, key: String, max: usize) -> Result<Vec<String>, Fault> {
+        let lease = millis(self.0.policy.publish_timeout).to_string();
+        let answers = self.run(&[self.call(key, "take", &[&max.to_string(), &lease])]).await?;
+        let answer = answers.into_iter().next().unwrap_or(Value::Nil);
+        texts(&answer).ok_or_else(|| unexpected(&answer))
+    }
+
+    /// Writes the index and feed entries of a request, and removes the deadline of one that has ended.
+    fn add_entries(&self, commands: &mut Pipeline, request: &CrawlRequest) {
+        let CrawlRequest { id, email, status, .. } = request;
+        let created = request.created().as_millis();
+        for of_status in RequestStatus::ALL.into_iter().filter(|other| other != status) {
+            commands.zrem(keys::index(email, Some(of_status)), id);
+        }
+        for key in [None, Some(*status)].map(|status| keys::index(email, status)) {
+            commands.zadd(key, id, created);
+        }
+        add_change(commands, email, id, status.as_str());
+        if *status != RequestStatus::Pending {
+            commands.zrem(keys::deadlines(&self.0.store), keys::deadline(&request.key()));
+        }
+    }
+
+    /// Stores pending requests; `false` for those that exist.
+    async fn add_pending(&self, requests: &[CrawlRequest], keys: &[RequestKey]) -> Result<Vec<bool>, Fault> {
+        let swap = |(request, key)| {
+            let value = CrawlRequest::to_json(request);
+            Swap { key, expected: String::new(), value }
+        };
+        let added = self.swap(&requests.iter().zip(keys).map(swap).collect::<Vec<_>>()).await?;
+        let mut entries = Pipeline::new();
+        for (request, _) in requests.iter().zip(&added).filter(|(_, added)| **added) {
+            self.add_entries(&mut entries, request);
+        }
+        self.send(&entries).await?;
+        Ok(added)
+    }
+
+    fn remove_from_outbox(&self, commands: &mut Pipeline, request: &CrawlRequest) {
+        commands.zrem(keys::outbox(&self.0.store), keys::unpublished(request));
+    }
+}
+
+/// Adds an entry to the change feed of a user.
+fn add_change(commands: &mut Pipeline, email: &str, id: &str, status: &str) {
+    let key = keys::changes(email);
+    commands.cmd("XADD").arg(&key).arg("MAXLEN").arg("~").arg(MAX_CHANGES).arg("*");
+    commands.arg("id").arg(id).arg("status").arg(status);
+}
+
+/// A request as stored; `None` for a missing field, and for one that another program has damaged.
+fn parse(value: &Value) -> Option<CrawlRequest> {
+    serde_json::from_str(&text(value)?).ok()
+}
+
+#[async_trait::async_trait]
+impl RequestStore for RedisRequests {
+    fn policy(&self) -> &RequestPolicy {
+        &self.0.policy
+    }
+
+    async fn add(&self, requests: &[CrawlRequest]) -> Result<Vec<AddOutcome>, StoreError> {
+        let keys: Vec<RequestKey> = requests.iter().map(CrawlRequest::key).collect();
+        let existing = self.read(&keys).await?;
+        let is_new = |(_, stored): &(_, &String)| stored.is_empty();
+        let (new, new_keys): (Vec<CrawlRequest>, Vec<RequestKey>) = requests
+            .iter()
+            .zip(&existing)
+            .filter(is_new)
+            .map(|(request, _)| (request.clone(), request.key()))
+            .unzip();
+        // A request that its user has deleted is new.
+        let mut marks = Pipeline::new();
+        new_keys.iter().for_each(|key| {
+            marks.del(keys::deleted(&self.0.store, key));
+        });
+        self.send(&marks).await?;
+        let (outbox, delay) = (keys::outbox(&self.0.store), self.0.policy.publish_timeout);
+        let in_outbox = |request| self.schedule(outbox.clone(), &keys::unpublished(request), delay);
+        self.run(&new.iter().map(in_outbox).collect::<Vec<_>>()).await?;
+        self.set_deadlines(new_keys.iter()).await?;
+        let mut added = self.add_pending(&new, &new_keys).await?.into_iter();
+        let mut outcomes = Vec::with_capacity(requests.len());
+        for ((request, key), stored) in requests.iter().zip(&keys).zip(existing) {
+            if stored.is_empty() && added.next() == Some(true) {
+                outcomes.push(AddOutcome::Added);
+                continue;
+            }
+            let current = self.get(key).await?;
+            outcomes.push(AddOutcome::Exists(current.unwrap_or_else(|| request.clone())));
+        }
+        Ok(outcomes)
+    }
+
+    async fn published(&self, requests: &[CrawlRequest]) -> Result<(), StoreError> {
+        let mut commands = Pipeline::new();
+        requests.iter().for_each(|request| self.remove_from_outbox(&mut commands, request));
+        Ok(self.send(&commands).await.map(drop)?)
+    }
+
+    async fn take_unpublished(&self, max: usize) -> Result<Vec<CrawlRequest>, StoreError> {
+        let members = self.take(keys::outbox(&self.0.store), max).await?;
+        let requests: Vec<CrawlRequest> =
+            members.iter().filter_map(|member| serde_json::from_str(member).ok()).collect();
+        let keys: Vec<RequestKey> = requests.iter().map(CrawlRequest::key).collect();
+        // A crash may have come before the hash was written, and the user may have deleted the request since.
+        let deleted = self.are_deleted(&keys).await?;
+        let kept = |place: usize| !deleted.get(place).copied().unwrap_or(false);
+        let (again, again_keys): (Vec<CrawlRequest>, Vec<RequestKey>) = requests
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| kept(*place))
+            .map(|(_, request)| (request.clone(), request.key()))
+            .unzip();
+        self.set_deadlines(again_keys.iter()).await?;
+        self.add_pending(&again, &again_keys).await?;
+        let stored = self.read(&keys).await?;
+        let is_pending = |(place, stored): (usize, &String)| {
+            let request = serde_json::from_str::<CrawlRequest>(stored);
+            kept(place) && request.is_ok_and(|request| request.status == RequestStatus::Pending)
+        };
+        let mut ended = Pipeline::new();
+        let mut unpublished = Vec::new();
+        for ((place, stored), request) in stored.iter().enumerate().zip(requests) {
+            if is_pending((place, stored)) {
+                unpublished.push(request);
+            } else {
+                self.remove_from_outbox(&mut ended, &request);
+            }
+        }
+        self.send(&ended).await?;
+        Ok(unpublished)
+    }
+
+    async fn apply(&self, answers: &[Answer]) -> Result<Vec<ApplyOutcome>, StoreError> {
+        self.apply_all(answers).await
+    }
+
+    async fn expire(&self, reason: &str, max: usize) -> Result<usize, StoreError> {
+        self.expire_due(reason, max).await
+    }
+
+    async fn get(&self, key: &RequestKey) -> Result<Option<CrawlRequest>, StoreError> {
+        let stored = self.read(std::slice::from_ref(key)).await?;
+        Ok(stored.first().and_then(|text| serde_json::from_str(text).ok()))
+    }
+
+    async fn list(&self, email: &str, query: &RequestQuery) -> Result<RequestPage, StoreError> {
+        self.page(email, query).await
+    }
+
+    async fn delete(&self, key: &RequestKey) -> Result<bool, StoreError> {
+        let stored = self.read(std::slice::from_ref(key)).await?;
+        if stored.iter().all(String::is_empty) {
+            return Ok(false);
+        }
+        // The mark comes first, so that an answer does not bring the request back.
+        let mut mark = Pipeline::new();
+        mark.set_ex(keys::deleted(&self.0.store, key), 1, DELETED_TTL.as_secs());
+        self.send(&mark).await?;
+        let RequestKey { email, id } = key;
+        let mut commands = Pipeline::new();
+        commands.hdel(keys::requests(email), id);
+        let indexes = RequestStatus::ALL.map(Some).into_iter().chain([None]);
+        indexes.for_each(|status| {
+            commands.zrem(keys::index(email, status), id);
+        });
+        add_change(&mut commands, email, id, lists::DELETED);
+        commands.zrem(keys::deadlines(&self.0.store), keys::deadline(key));
+        if let Some(request) = stored.first().and_then(|text| serde_json::from_str(text).ok()) {
+            self.remove_from_outbox(&mut commands, &request);
+        }
+        let answers = self.send(&commands).await?;
+        Ok(answers.first() == Some(&Value::Int(1)))
+    }
+
+    async fn delete_all(&self, email: &str) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        for id in self.ids(email).await? {
+            deleted += u64::from(self.delete(&RequestKey::new(email, id)).await?);
+        }
+        Ok(deleted)
+    }
+
+    async fn changes(
+        &self,
+        feeds: &[(String, ChangeId)],
+        max: usize,
+    ) -> Result<Vec<Vec<Change>>, StoreError> {
+        self.read_changes(feeds, max).await
+    }
+
+    async fn last_change(&self, email: &str) -> Result<ChangeId, StoreError> {
+        self.last_change_of(email).await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        let mut ping = Pipeline::new();
+        ping.cmd("PING");
+        Ok(self.send(&ping).await.map(drop)?)
+    }
+}

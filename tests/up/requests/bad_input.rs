@@ -1,0 +1,143 @@
+//! Bad input: each is refused or dead-lettered with its reason, and the work goes on.
+
+use super::deployment::{EMAIL, Shared, ready, single_process};
+use crate::inventory::Site;
+use crawlway_testkit::{foreign_client::ForeignClient, http};
+use serde_json::{Value, json};
+
+#[test]
+fn invalid_calls_are_refused_with_the_field() {
+    let site = Site::serve();
+    let lab = single_process(&site, "");
+    let up = ready(lab.up());
+    let long = format!("{}/{}", site.url("/ok"), "x".repeat(100_000));
+    for (body, field) in [
+        (json!({ "url": "nonsense", "email": EMAIL }), "url"),
+        (json!({ "url": "", "email": EMAIL }), "url"),
+        (json!({ "url": "ftp://a.example/", "email": EMAIL }), "url"),
+        (json!({ "url": "http://10.0.0.1/", "email": EMAIL }), "url"),
+        (json!({ "url": long, "email": EMAIL }), "url"),
+        (json!({ "urls": [], "email": EMAIL }), "urls"),
+        (json!({ "urls": [site.url("/ok/1"), "nonsense"], "email": EMAIL }), "urls[1]"),
+        (json!({ "url": site.url("/ok/1"), "urls": [], "email": EMAIL }), "url"),
+        (json!({ "email": EMAIL }), "url"),
+        (json!({ "url": 7, "email": EMAIL }), "url"),
+        (json!({ "url": site.url("/ok/1"), "depth": 2 }), "depth"),
+        (json!({ "url": site.url("/ok/1"), "email": "a\nb@example.com" }), "email"),
+        (json!({ "url": site.url("/ok/1"), "email": "a:b@example.com" }), "email"),
+        (json!({ "url": site.url("/ok/1"), "email": "nobody" }), "email"),
+        (json!({ "url": site.url("/ok/1"), "email": "\u{430}@example.com" }), "email"),
+    ] {
+        let (status, problem) = up.post("/api/requests", &body);
+        assert_eq!(
+            (status, &problem["type"]),
+            (400, &json!("urn:crawlway:problem:invalid")),
+            "{body}: {problem}"
+        );
+        assert_eq!(problem["field"], field, "{body}: {problem}");
+    }
+    for (path, status) in [
+        (format!("/api/requests?email={EMAIL}&status=odd"), 400),
+        (format!("/api/requests?email={EMAIL}&limit=0"), 400),
+        (format!("/api/requests?email={EMAIL}&cursor=odd"), 400),
+        (format!("/api/requests?email={EMAIL}&odd=1"), 400),
+        ("/api/requests?email=nobody".to_owned(), 400),
+        (format!("/api/requests/unknown?email={EMAIL}"), 404),
+    ] {
+        assert_eq!(up.get(&path).0, status, "{path}");
+    }
+    let post = |headers: &[&str], body: &str| {
+        http::request(&up.address, "POST", "/api/requests", headers, body).unwrap()
+    };
+    assert_eq!(post(&[], "not JSON").0, 400);
+    assert_eq!(post(&[], &"x".repeat(2 << 20)).0, 413);
+    assert_eq!(post(&["idempotency-key: "], &json!({ "url": site.url("/ok/1") }).to_string()).0, 400);
+    assert_eq!(site.all_requests(), 0, "nothing was accepted");
+    let request = up.wait_request(&up.add_request(&site.url("/ok/1")));
+    assert_eq!(request["status"], "completed", "{request}");
+}
+
+fn headers(id: &str, email: &str) -> Value {
+    json!({ "id": id, "email": email, "createdAt": "2999-01-01T00:00:00Z" })
+}
+
+#[test]
+fn invalid_messages_are_dead_letters_and_end_their_requests() {
+    let site = Site::serve();
+    let shared = Shared::new(&site, "", "bad-messages");
+    let (gateway, _worker) = (shared.start_gateway(), shared.start_worker());
+    let publish = |queue: &str, messages: &[Value]| {
+        let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
+        let arguments: Vec<&str> =
+            ["publish", queue].into_iter().chain(messages.iter().map(String::as_str)).collect();
+        ForeignClient::at(&shared.host.server, &shared.host.name, "crawl_requests.py", &arguments).finish();
+    };
+    let url = json!({ "url": site.url("/ok/1") }).to_string();
+    let with = |headers: Value, body: &str| json!({ "headers": headers, "body": body });
+    let mut no_time = headers("b-4", EMAIL);
+    no_time.as_object_mut().unwrap().remove("createdAt");
+    let requests = [
+        (with(headers("b-1", EMAIL), "not JSON"), "not JSON", Some("b-1")),
+        (
+            with(headers("b-2", EMAIL), r#"{"url":"https://a.example/","depth":2}"#),
+            "unknown field `depth`",
+            Some("b-2"),
+        ),
+        (with(headers("b-3", EMAIL), r#"{"url":7}"#), "`url` is 7", Some("b-3")),
+        (with(no_time, &url), "header `createdAt` is missing", Some("b-4")),
+        (
+            with(json!({ "id": "b-5", "email": EMAIL, "createdAt": "odd" }), &url),
+            "header `createdAt`",
+            Some("b-5"),
+        ),
+        (json!({ "headers": headers("b-6", EMAIL), "size": 1_000_000 }), "the limit is 65536", Some("b-6")),
+        (with(json!({ "id": "b-7" }), &url), "header `email` is missing", None),
+        (with(headers("b-8", "nobody"), &url), "header `email`: expected an e-mail", None),
+        (json!({ "body": url }), "header `id` is missing", None),
+        (
+            with(
+                json!({ "id": "b-9", "email": EMAIL, "createdAt": "2999-01-01T00:00:00Z", "x-crawlway-key": "other" }),
+                &url,
+            ),
+            "the key differs",
+            Some("b-9"),
+        ),
+    ];
+    publish("crawl-requests", &requests.clone().map(|(message, ..)| message));
+    for (_, reason, id) in &requests {
+        if let Some(id) = id {
+            let failed = gateway.wait_request(id);
+            let message = failed["result"]["errorMessage"].as_str().unwrap_or_default();
+            assert!(failed["status"] == "failed" && message.contains(reason), "{id}: {failed}");
+        }
+    }
+    let dead = gateway.wait("/api/dead?queue=crawl-requests", |dead| {
+        dead["dead"].as_array().is_some_and(|dead| dead.len() == 10)
+    });
+    for (_, reason, _) in &requests {
+        let has = |dead: &Value| dead["reason"].as_str().is_some_and(|text| text.contains(reason));
+        assert!(dead["dead"].as_array().unwrap().iter().any(has), "`{reason}` in {dead}");
+    }
+    // Responses: any JSON is a result, also of an unknown request; an invalid one ends its request.
+    publish(
+        "crawl-responses",
+        &[
+            with(headers("r-1", EMAIL), r#"{"success":true,"scrapedData":[1,{"b":2}]}"#),
+            with(headers("r-2", EMAIL), r#"{"success":"yes"}"#),
+            with(json!({ "id": "r-3" }), r#"{"success":true,"scrapedData":1}"#),
+            json!({ "headers": headers("r-4", EMAIL), "size": 17_000_000 }),
+            with(headers("r-5", EMAIL), r#"{"success":false,"errorMessage":"Request timed out"}"#),
+        ],
+    );
+    assert_eq!(gateway.wait_request("r-1")["result"], json!([1, { "b": 2 }]));
+    assert_eq!(gateway.wait_request("r-5")["result"], json!({ "errorMessage": "Request timed out" }));
+    for (id, reason) in [("r-2", "`success` is \"yes\""), ("r-4", "the limit is 16777216")] {
+        let failed = gateway.wait_request(id);
+        assert!(failed["result"]["errorMessage"].as_str().unwrap().contains(reason), "{failed}");
+    }
+    gateway.wait("/api/dead?queue=crawl-responses", |dead| {
+        dead["dead"].as_array().is_some_and(|dead| dead.len() == 3)
+    });
+    let request = gateway.wait_request(&gateway.add_request(&site.url("/ok/1")));
+    assert_eq!(request["status"], "completed", "work goes on: {request}");
+}

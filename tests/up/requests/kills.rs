@@ -1,0 +1,131 @@
+//! SIGKILL after each step of a request, and at random times under load: each accepted request ends once, none is lost, and none
+//! belongs to another user.
+
+use super::deployment::{EMAIL, GATEWAY, Shared, WORKER, ready, single_process};
+use crate::{
+    inventory::Site,
+    lab::{Lab, Up},
+};
+use crawlway_flow::fail::{self, Step};
+use crawlway_flows::requests::{FetchStep, SubmitStep};
+use crawlway_testkit::http;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, os::unix::process::ExitStatusExt, thread, time::Duration};
+
+const SETTINGS: &str = "[queue.defaults]\nlease = \"2s\"\n";
+
+/// All steps at which a process is killed, and whether that process is the gateway.
+fn steps() -> Vec<(String, bool)> {
+    let runner = |stage: &'static str| Step::ALL.map(|step| format!("{stage}.{}", step.name()));
+    let fetch =
+        runner("fetch").into_iter().chain(FetchStep::ALL.map(|step| format!("fetch.{}", step.name())));
+    let gateway =
+        SubmitStep::ALL.map(|step| format!("submit.{}", step.name())).into_iter().chain(runner("responses"));
+    fetch.map(|point| (point, false)).chain(gateway.map(|point| (point, true))).collect()
+}
+
+fn post(address: &str, url: &str, key: &str) -> Option<(u16, Value)> {
+    let header = format!("idempotency-key: {key}");
+    let body = json!({ "url": url, "email": EMAIL }).to_string();
+    let (status, text) = http::request(address, "POST", "/api/requests", &[&header], &body).ok()?;
+    Some((status, serde_json::from_str(&text).unwrap_or_default()))
+}
+
+/// One request with one kill; afterwards it ends with its page.
+fn assert_ends(up: &Up, site: &Site, path: &str, point: &str) {
+    // Repeated under the same key, as a client does that got no answer.
+    let (status, accepted) = post(&up.address, &site.url(path), point).unwrap();
+    assert_eq!(status, 202, "{point}: {accepted}");
+    let request = up.wait_request(accepted["id"].as_str().unwrap());
+    assert_eq!(request["status"], "completed", "killed at {point}: {request}");
+    let (_, listed) = up.get(&format!("/api/requests?email={EMAIL}"));
+    assert_eq!(listed["requests"].as_array().unwrap().len(), 1, "killed at {point}: one request");
+    assert!((1..=2).contains(&site.requests(path)), "killed at {point}: {} fetches", site.requests(path));
+}
+
+#[test]
+fn single_process_after_each_step() {
+    for (point, _) in steps() {
+        let site = Site::serve();
+        let lab = single_process(&site, SETTINGS);
+        let mut killed = ready(lab.up_by(lab.program(&["up", "--json"]).env(fail::VARIABLE, &point)));
+        let _ = post(&killed.address, &site.url("/ok/1"), &point);
+        assert_eq!(killed.wait_exit().signal(), Some(9), "the process must be killed at {point}");
+        assert_ends(&ready(lab.up()), &site, "/ok/1", &point);
+    }
+}
+
+#[test]
+fn two_processes_after_each_step() {
+    for (number, (point, is_gateway)) in steps().into_iter().enumerate() {
+        let site = Site::serve();
+        let shared = Shared::new(&site, SETTINGS, &format!("step-{number}"));
+        let start = |lab: &Lab, line: &[&str], is_killed: bool| {
+            let mut program = lab.program(line);
+            if is_killed {
+                program.env(fail::VARIABLE, &point);
+            }
+            if line == GATEWAY { ready(lab.up_by(&mut program)) } else { lab.start(&mut program) }
+        };
+        let mut gateway = start(&shared.gateway, GATEWAY, is_gateway);
+        let mut worker = start(&shared.worker, WORKER, !is_gateway);
+        let _ = post(&gateway.address, &site.url("/ok/1"), &point);
+        let killed = if is_gateway { &mut gateway } else { &mut worker };
+        assert_eq!(killed.wait_exit().signal(), Some(9), "the process must be killed at {point}");
+        if is_gateway {
+            gateway = shared.start_gateway();
+        } else {
+            worker = shared.start_worker();
+        }
+        assert_ends(&gateway, &site, "/ok/1", &point);
+        drop(worker);
+    }
+}
+
+const KILLS: u32 = 10;
+
+#[test]
+fn gateway_and_worker_ten_times_under_load() {
+    let site = Site::serve();
+    let shared = Shared::new(&site, SETTINGS, "load");
+    let (mut gateway, mut worker) = (shared.start_gateway(), shared.start_worker());
+    let mut accepted: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut number = 0;
+    for kill in 0..KILLS {
+        for _ in 0..20 {
+            number += 1;
+            let (user, path) = (format!("user{}@example.com", number % 3), format!("/ok/{number}"));
+            let body = json!({ "url": site.url(&path), "email": user }).to_string();
+            if let Ok((202, text)) = http::request(&gateway.address, "POST", "/api/requests", &[], &body) {
+                let request: Value = serde_json::from_str(&text).unwrap();
+                accepted.insert(request["id"].as_str().unwrap().to_owned(), (user, site.url(&path)));
+            }
+        }
+        thread::sleep(Duration::from_millis(u64::from(kill * 37 % 100)));
+        let killed = if kill % 2 == 0 { &mut worker } else { &mut gateway };
+        killed.signal(Signal::KILL);
+        killed.wait_exit();
+        if kill % 2 == 0 {
+            worker = shared.start_worker();
+        } else {
+            gateway = shared.start_gateway();
+        }
+    }
+    assert_eq!(accepted.len(), 20 * KILLS as usize, "a gateway was up for each");
+    for (id, (user, url)) in &accepted {
+        let path = format!("/api/requests/{id}?email={user}");
+        let request = gateway.wait(&path, |request| request["status"] != "pending");
+        assert_eq!((&request["status"], &request["url"]), (&json!("completed"), &json!(url)), "{request}");
+        assert_eq!(request["result"]["url"], json!(url), "the result of another request: {request}");
+    }
+    for user in 0..3 {
+        let user = format!("user{user}@example.com");
+        let (_, listed) = gateway.get(&format!("/api/requests?email={user}&limit=100"));
+        let listed = listed["requests"].as_array().unwrap();
+        let expected = accepted.values().filter(|(owner, _)| *owner == user).count();
+        assert_eq!(listed.len(), expected, "{user} has their own requests alone");
+    }
+    let (_, dead) = gateway.get("/api/dead?queue=crawl-requests");
+    assert_eq!(dead["dead"], json!([]), "no kill causes a dead letter");
+}
