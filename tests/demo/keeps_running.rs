@@ -45,7 +45,7 @@ fn printed_commands_work_also_where_the_port_was_in_use() {
     assert!(last.contains(lab.temporary_files()[0].to_str().unwrap()), "{last}");
     printed.push_str(&last);
     let commands = commands(&printed);
-    assert_eq!(commands.len(), 8, "{printed}");
+    assert_eq!(commands.len(), 9, "{printed}");
     commands.into_iter().for_each(|command| lab.run_in_shell(command));
     demo.signal(Signal::INT);
     let (status, rest) = demo.wait();

@@ -110,7 +110,7 @@ fn the_stages_of_one_flow_are_on_two_brokers() {
     up.wait("/api/queues/url_inventory", |queue| queue["ready"] == 0 && queue["in_flight"] == 0);
     stop(up);
     assert_eq!(queues(&lab)["url_inventory_waiting"], 1);
-    assert_eq!(queues_in(&lab, "queue"), ["crawler_queue"]);
+    assert_eq!(queues_in(&lab, "queue"), ["crawl-requests", "crawl-responses", "crawler_queue"]);
     assert_eq!(queues_in(&lab, "queue-local"), ["url_inventory_waiting"]);
     // A URL is also accepted by a command, on RabbitMQ.
     let added = lab.run(&["url", "add", &format!("http://127.0.0.1:{port}/ok/added"), "--json"]);

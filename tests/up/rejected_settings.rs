@@ -90,7 +90,7 @@ fn config_check_reports_every_problem_that_stops_up() {
         (
             &[ONE_PER_STAGE, RABBITMQ, AT],
             &["--only", "search:crawl"],
-            "the rate limiter is embedded and owned by one process, but inventory:fetch and inventory:fetch_waiting would run",
+            "the rate limiter is embedded and owned by one process, but inventory:fetch, inventory:fetch_waiting and requests:fetch would run",
         ),
         (&[ONE_PER_STAGE, RABBITMQ, AT], &["--only", "gateway"], "a gateway alone has no routes"),
         (&[("CRAWLWAY_ONLY_WORKER", "true")], &[], "renamed to `CRAWLWAY_ONE_PROCESS_PER_STAGE`"),

@@ -36,7 +36,7 @@ With shared stores, several processes can each run the gateway, a flow or a stag
   crawlway up --only search:crawl
   crawlway up --only search:index
   crawlway up --only inventory
-  crawlway up --flows search                       without the flow inventory
+  crawlway up --flows search                       the flow search alone
 There, `crawlway config check` lists what each stage owns, and what must be shared.
 
 Servers may start in any order: the process retries with back-off, and /health/ready lists what is
@@ -58,7 +58,7 @@ pub(super) struct RoleArgs {
     /// Run only these: the gateway, flows, and stages as FLOW:STAGE, separated by commas
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = role::only_parser())]
     only: Vec<String>,
-    /// Run only these flows, and serve only their routes; overrides `flows`
+    /// Run only these flows and serve only their routes (`flows`)
     #[arg(long, value_name = "FLOW", value_delimiter = ',', value_parser = role::flows_parser())]
     flows: Vec<String>,
 }

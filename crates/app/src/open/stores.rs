@@ -139,6 +139,15 @@ pub(crate) async fn requests(config: &Config) -> anyhow::Result<Arc<dyn RequestS
     }
 }
 
+/// Opens existing requests of users; `None` if nothing was recorded yet. A missing data directory is an error.
+pub(crate) async fn existing_requests(config: &Config) -> anyhow::Result<Option<Arc<dyn RequestStore>>> {
+    if config.requests.store == RequestKind::Records && !has_records(config) {
+        must_be_a_directory(&config.data_dir)?;
+        return Ok(None);
+    }
+    requests(config).await.map(Some)
+}
+
 /// Opens existing records of the flow `inventory`; `None` if nothing was recorded yet. A missing data directory is an error.
 pub(crate) async fn existing_urls(config: &Config) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
     if config.inventory.store == InventoryKind::Mongodb {

@@ -28,9 +28,9 @@ const WAIT: &str = "25s";
 pub(crate) enum UserRequests {
     /// At a gateway, which knows the user unless one is named.
     Remote { client: Client, email: Option<String> },
-    /// In the stores of the settings.
+    /// In the stores of the settings; without a store if nothing was recorded yet.
     Local {
-        store: Arc<dyn RequestStore>,
+        store: Option<Arc<dyn RequestStore>>,
         email: Email,
         submitter: Option<(Arc<dyn QueueBackend>, Submitter)>,
     },
@@ -54,12 +54,12 @@ impl UserRequests {
             }
             None => config.requests.default_email().context("name the user with --email")?,
         };
-        let submitter = match submits {
-            true => Some(open::broker(config, &[&RequestsFlow]).await?),
-            false => None,
-        };
+        if !submits {
+            let store = open::existing_requests(config).await?;
+            return Ok(Self::Local { store, email, submitter: None });
+        }
+        let broker = open::broker(config, &[&RequestsFlow]).await?;
         let store = open::requests(config).await?;
-        let Some(broker) = submitter else { return Ok(Self::Local { store, email, submitter: None }) };
         let queues = open::queues_of(config, &*broker, &[&RequestsFlow]);
         if let Err(error) = broker.declare(&queues).await {
             broker.close().await?;
@@ -68,7 +68,7 @@ impl UserRequests {
         let guard = config.fetch.guard(&[])?;
         let submitter =
             Submitter { broker: broker.clone(), store: store.clone(), guard, clock: Clock::System };
-        Ok(Self::Local { store, email, submitter: Some((broker, submitter)) })
+        Ok(Self::Local { store: Some(store), email, submitter: Some((broker, submitter)) })
     }
 
     pub(crate) fn is_local(&self) -> bool {
@@ -96,6 +96,7 @@ impl UserRequests {
         match self {
             Self::Remote { client, .. } => client.get_optional(&self.url(client, &[id], &[])).await,
             Self::Local { store, email, .. } => {
+                let Some(store) = store else { return Ok(None) };
                 Ok(store.get(&RequestKey::new(email.as_str(), id)).await?.map(UserRequest::from))
             }
         }
@@ -132,7 +133,10 @@ impl UserRequests {
                 ];
                 client.get(&self.url(client, &[], &conditions)).await
             }
-            Self::Local { store, email, .. } => Ok(store.list(email.as_str(), wanted).await?.into()),
+            Self::Local { store: None, .. } => Ok(RequestList { requests: Vec::new(), next: None }),
+            Self::Local { store: Some(store), email, .. } => {
+                Ok(store.list(email.as_str(), wanted).await?.into())
+            }
         }
     }
 

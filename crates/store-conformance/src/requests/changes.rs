@@ -1,4 +1,4 @@
-//! Cases: the change feed.
+//! Cases: the change feed of a user.
 
 use super::fixture::*;
 

@@ -1,4 +1,4 @@
-//! Cases: deadlines.
+//! Cases: deadlines of requests without an answer.
 
 use super::fixture::*;
 

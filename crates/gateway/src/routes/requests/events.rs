@@ -1,6 +1,6 @@
 //! `/api/requests/events`: a user's changes as server-sent events.
 
-use super::requests::UserQuery;
+use super::user_requests::UserQuery;
 use crate::{
     caller::Caller, dto::RequestEvent, extract::QueryParams, problem::Problem, requests::RequestService,
     requests::Subscription, state::GatewayState,
