@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn half_an_account_is_refused() {
         let config = given(&[("CRAWLWAY_BROKER__KAFKA__USER", "me")]).unwrap().config;
-        let refused = super::options(&config.broker.kafka, "broker").err().expect("no password");
+        let Err(refused) = super::options(&config.broker.kafka, "broker") else { panic!("no password") };
         assert!(refused.contains("`broker.kafka.password`"), "{refused}");
     }
 }

@@ -43,9 +43,9 @@ pub(crate) use dependencies::{
     seen_probe, urls_probe,
 };
 pub(crate) use stores::{
-    Records, existing_page_index, existing_records, existing_requests, existing_urls, index_with_records, lock_records,
-    own_index, own_rate_limiter, own_requests, own_seen, own_urls, rate_limiter, rate_limiter_with_records,
-    records, requests,
+    Records, existing_page_index, existing_records, existing_requests, existing_urls, index_with_records,
+    lock_records, own_index, own_rate_limiter, own_requests, own_seen, own_urls, rate_limiter,
+    rate_limiter_with_records, records, requests,
 };
 
 use crate::{config::Config, flows, gateway_file};

@@ -59,7 +59,7 @@ pub(super) struct Valid {
 
 /// Result of one attempt.
 enum Attempt {
-    Fetched(FetchResponse),
+    Fetched(Box<FetchResponse>),
     /// Another attempt may succeed.
     Failed(String),
     /// No attempt can succeed.
@@ -139,7 +139,7 @@ impl FetchStage {
                 ..self.settings.request.clone()
             };
             match classify(self.fetcher.fetch(&request).await, context.clock.now()) {
-                Attempt::Fetched(response) => return Ok(Ok(response)),
+                Attempt::Fetched(response) => return Ok(Ok(*response)),
                 Attempt::Refused(error) => return Ok(Err(error)),
                 Attempt::Failed(error) => last_error = Some(error),
                 Attempt::Deferred(deferral) => match last_error.take() {
@@ -165,7 +165,7 @@ pub(super) async fn publish(broker: &dyn Broker, message: Outgoing) -> Result<()
 
 fn classify(fetched: Result<FetchResponse, FetchError>, now: Timestamp) -> Attempt {
     let error = match fetched {
-        Ok(response) if response.status.is_success() => return Attempt::Fetched(response),
+        Ok(response) if response.status.is_success() => return Attempt::Fetched(Box::new(response)),
         Ok(response) => return of_status(response.status),
         Err(error) => error,
     };

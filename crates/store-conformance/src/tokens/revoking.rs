@@ -1,4 +1,4 @@
-//! Cases: revocation.
+//! Cases: revocation of tokens, once and again.
 
 use super::fixture::*;
 
