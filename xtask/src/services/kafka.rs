@@ -29,16 +29,17 @@ const JAVA: &str = "java";
 const MIN_JAVA: (u32, u32) = (17, 0);
 
 const PACKAGES: Packages = Packages {
-    what: "Java 17 or later and curl, for Apache Kafka",
-    debian: &["openjdk-17-jre-headless", "curl"],
-    fedora: &["java-17-openjdk-headless", "curl"],
-    homebrew: &["openjdk@17", "curl"],
+    what: "Java 17 or later and Maven, for Apache Kafka",
+    debian: &["openjdk-17-jre-headless", "maven"],
+    fedora: &["java-17-openjdk-headless", "maven"],
+    homebrew: &["openjdk@17", "maven"],
 };
 
-/// Checksum and path of each jar.
+/// Checksum and name of each jar.
 const JARS: &str = include_str!("kafka-jars.txt");
 
-const REPOSITORY: &str = "https://repo1.maven.org/maven2";
+/// Project whose dependencies are a server and its log.
+const POM: &str = include_str!("kafka-pom.xml");
 
 /// Script that runs a server in the foreground; the testkit uses it for private servers.
 const SCRIPT: &str = include_str!("kafka.sh");
@@ -59,7 +60,7 @@ impl Server for Kafka {
     }
 
     fn install(&self) -> Result<()> {
-        if java().is_none() || !process::exists("curl") {
+        if java().is_none() || !process::exists("mvn") {
             install::packages(&PACKAGES)?;
         }
         let java = java().context("Java was installed and is still not found")?;
@@ -140,19 +141,18 @@ fn install_to(folder: &Path, java: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Resolves the dependencies of [`POM`] and checks them against the list.
 fn download(jars: &Path) -> Result<()> {
     fs::create_dir(jars)?;
-    let (mut downloads, mut checksums) = (String::new(), String::new());
-    for line in JARS.lines() {
-        let (checksum, path) = line.split_once(' ').context("a line of the list of jars is damaged")?;
-        let name = path.rsplit('/').next().unwrap_or(path);
-        writeln!(downloads, "url = \"{REPOSITORY}/{path}\"\noutput = \"{name}\"")?;
-        writeln!(checksums, "{checksum}  {name}")?;
-    }
-    let mut curl = Command::new("curl");
-    curl.args(["--fail", "--location", "--silent", "--show-error", "--retry", "3", "--parallel"]);
-    run_with_input(curl.args(["--parallel-max", "8", "--config", "-"]).current_dir(jars), &downloads)?;
-    run_with_input(Command::new("sha256sum").args(["--check", "--quiet"]).current_dir(jars), &checksums)
+    let project = tempfile::tempdir().context("creating a temporary folder")?;
+    fs::write(project.path().join("pom.xml"), POM.replace("VERSION", VERSION))?;
+    let mut maven = Command::new("mvn");
+    maven.args(["--quiet", "--batch-mode", "dependency:copy-dependencies", "-DincludeScope=runtime"]);
+    // A repository of its own leaves nothing behind in the home directory.
+    maven.arg(format!("-Dmaven.repo.local={}", project.path().join("repository").display()));
+    maven.arg(format!("-DoutputDirectory={}", jars.display())).current_dir(project.path());
+    run_with_input(&mut maven, "")?;
+    run_with_input(Command::new("sha256sum").args(["--check", "--quiet"]).current_dir(jars), JARS)
 }
 
 fn run_with_input(command: &mut Command, input: &str) -> Result<()> {
