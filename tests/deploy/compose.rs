@@ -44,7 +44,7 @@ pub(crate) const SEARCH: Stack = Stack {
     file: "compose.yaml",
     settings: "search.toml",
     gateway: "gateway",
-    parts: &["gateway", "inventory", "search:crawl", "search:index"],
+    parts: &["gateway", "inventory", "requests", "search:crawl", "search:index"],
     kinds: &[
         ("broker.kind", "rabbitmq"),
         ("records.kind", "postgresql"),

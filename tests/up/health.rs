@@ -62,6 +62,7 @@ impl Servers {
                     escaped(&host.name)
                 ),
             ),
+            ("CRAWLWAY_FLOWS", "search,inventory".to_owned()),
             ("CRAWLWAY_RECORDS__KIND", "postgresql".to_owned()),
             ("CRAWLWAY_RECORDS__POSTGRESQL__URL", database.url(Some(postgresql.address().to_string()))),
             ("CRAWLWAY_SEARCH__INDEX", "postgresql".to_owned()),
@@ -154,7 +155,7 @@ fn each_outage_is_reported(name: &str, line: &[&str]) {
         assert_eq!((status, ready["ready"].as_bool()), (503, Some(false)), "{server}: {ready}");
         let names: Vec<&str> =
             ready["dependencies"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
-        let all = ["broker", "records", "seen", "rate_limiter", "inventory", "requests", "index", "process"];
+        let all = ["broker", "records", "seen", "rate_limiter", "inventory", "index", "process"];
         assert_eq!(names, all, "all dependencies are listed from the start");
         let (status, metrics) = process.get("/metrics");
         assert_eq!(status, 200, "{server}: {metrics}");
@@ -198,7 +199,7 @@ fn servers_that_accept_connections_and_never_respond_do_not_delay_health_checks(
             let (status, ready) = process.ready();
             let missing =
                 ready["dependencies"].as_array().unwrap().iter().filter(|one| one["ready"] == false);
-            assert_eq!((status, missing.count()), (503, 8), "{ready}");
+            assert_eq!((status, missing.count()), (503, 7), "{ready}");
             assert_eq!(process.get("/metrics").0, 200);
         }
     }

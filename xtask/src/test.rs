@@ -49,8 +49,10 @@ enum Step {
     Embedded,
     /// Documentation without warnings.
     Doc,
-    /// Tests.
+    /// Tests, but for those on Apache Kafka.
     Test,
+    /// Tests on Apache Kafka; only when it is selected.
+    Kafka,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
@@ -101,6 +103,7 @@ impl Step {
             Step::Embedded => "embedded",
             Step::Doc => "doc",
             Step::Test => "test",
+            Step::Kafka => "kafka",
         }
     }
 
@@ -126,6 +129,7 @@ impl Step {
             // Without fail-fast one run reports all failing tests.
             Step::Test if has_package(cargo_test_args) => &["test", "--all-features", "--no-fail-fast"],
             Step::Test => &["test", "--workspace", "--all-features", "--no-fail-fast"],
+            Step::Kafka => &["test", "--workspace", "--all-features", "--no-fail-fast", "--", "kafka"],
         };
         let extra = if self == Step::Test { cargo_test_args } else { &[] };
         Some(args.iter().map(|&arg| arg.to_owned()).chain(extra.iter().cloned()).collect())
@@ -138,12 +142,25 @@ impl Step {
         if self == Step::Doc {
             deny_rustdoc_warnings(&mut command);
         }
-        if self != Step::Test || !needs_servers(root, cargo_test_args)? {
+        let has_tests = matches!(self, Step::Test | Step::Kafka);
+        if !has_tests || !needs_servers(root, cargo_test_args)? {
             return expect_success(process_group::run(&mut command).context("running cargo")?);
         }
-        let services = Services::start(root, &[], RunOptions::default())?;
-        let tested = if cargo_test_args.is_empty() {
+        let runs_lanes = self == Step::Test && cargo_test_args.is_empty();
+        let servers = if runs_lanes { services::names_without("kafka") } else { vec![] };
+        let services = Services::start(root, &servers, RunOptions::default())?;
+        let tested = if runs_lanes {
             test_lanes::run(root, |command| services.set_env(command))
+        } else if self == Step::Kafka {
+            let mut suite = workspace::cargo(root);
+            suite.args(["test", "--package", "crawlway-broker-kafka", "--all-features", "--no-fail-fast"]);
+            let mut passed = Ok(());
+            for mut command in [suite, command] {
+                services.set_env(&mut command);
+                let status = process_group::run(&mut command).context("running cargo");
+                passed = passed.and(status.and_then(expect_success));
+            }
+            passed
         } else {
             services.set_env(&mut command);
             process_group::run(&mut command).context("running cargo").and_then(expect_success)
@@ -163,7 +180,8 @@ fn selected_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
     Step::value_variants()
         .iter()
         .copied()
-        .filter(|step| (only.is_empty() || only.contains(step)) && !skip.contains(step))
+        .filter(|step| if only.is_empty() { *step != Step::Kafka } else { only.contains(step) })
+        .filter(|step| !skip.contains(step))
         .collect()
 }
 

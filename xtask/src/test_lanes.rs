@@ -22,7 +22,11 @@ const LAST_LANE: &str = "others";
 const OUTPUT: &str = "test-output";
 
 /// Arguments of `cargo test` for every lane, so that all share one build.
-const WORKSPACE: [&str; 4] = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+const WORKSPACE: [&str; 6] =
+    ["test", "--workspace", "--exclude", "crawlway-broker-kafka", "--all-features", "--no-fail-fast"];
+
+/// Arguments of the tests: those on Kafka are a step of their own.
+const TESTS: [&str; 3] = ["--", "--skip", "kafka"];
 
 /// Builds all tests, then runs the lanes. `set_env` adds the addresses of the servers.
 pub(crate) fn run(root: &Path, set_env: impl Fn(&mut Command) + Sync) -> Result<()> {
@@ -44,7 +48,7 @@ pub(crate) fn run(root: &Path, set_env: impl Fn(&mut Command) + Sync) -> Result<
             let cargo = &cargo;
             scope.spawn(move || {
                 let start = Instant::now();
-                let passed = run_lane(commands.iter().map(|args| cargo(args)).collect(), &path);
+                let passed = run_lane(commands.iter().map(|args| tests(cargo(args))).collect(), &path);
                 // One lane at a time, since the output is printed under one lock.
                 let text = fs::read_to_string(&path).unwrap_or_default();
                 let (word, error) = match passed {
@@ -64,6 +68,11 @@ pub(crate) fn run(root: &Path, set_env: impl Fn(&mut Command) + Sync) -> Result<
         bail!("tests failed in {}; the output is above and in {}", failed.join(", "), output.display());
     }
     Ok(())
+}
+
+fn tests(mut command: Command) -> Command {
+    command.args(TESTS);
+    command
 }
 
 /// Runs commands one after the other, with their output in a file. Whether all succeed.

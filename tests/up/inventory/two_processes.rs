@@ -172,7 +172,7 @@ fn the_gateway_serves_what_it_shares_and_there_is_one_worker() {
     assert_eq!((status, &elsewhere["type"]), (503, &json!("urn:crawlway:problem:unavailable")));
     let detail = elsewhere["detail"].as_str().unwrap();
     assert!(detail.contains("in the data directory of the process with"), "{elsewhere}");
-    assert!(detail.contains("inventory:fetch and inventory:fetch_waiting"), "{elsewhere}");
+    assert!(detail.contains("inventory:fetch, inventory:fetch_waiting"), "{elsewhere}");
     // Commands on the worker's data directory have access to everything.
     let shown = |line: &[&str]| -> Value {
         let ran = lab.run(line);
