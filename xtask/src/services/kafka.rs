@@ -72,6 +72,11 @@ impl Server for Kafka {
         2
     }
 
+    fn prepare(&self, instance: &Instance) -> Result<()> {
+        // The installation may have the script of another version of this file.
+        fs::write(instance.installed.folder.join(SCRIPT_NAME), SCRIPT).context("writing the start script")
+    }
+
     fn command(&self, instance: &Instance) -> Command {
         // Absolute, so that it is not resolved in the folder of the programs.
         let mut command = instance.command("/bin/sh");

@@ -29,9 +29,9 @@ log.index.size.max.bytes=65536
 log.segment.delete.delay.ms=1000
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
-# After SIGKILL a server waits for the end of its own old session.
-broker.session.timeout.ms=1000
-broker.heartbeat.interval.ms=250
+# After SIGKILL a server waits for the end of its own old session; on a busy machine it must not lose a living one.
+broker.session.timeout.ms=6000
+broker.heartbeat.interval.ms=500
 END
 [ -z "$more" ] || cat "$more" >> "$data/server.properties"
 cat > "$data/log4j2.properties" <<END
