@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::process_group;
-use crate::services::{RunOptions, Services};
+use crate::services::{self, RunOptions, Services};
 use crate::test_lanes;
 use crate::tidy;
 use crate::workspace::{self, Crate};

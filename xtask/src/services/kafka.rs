@@ -2,7 +2,6 @@
 //!
 //! Its jars are downloaded from Maven Central to the target directory, each with a pinned checksum. Java is a package of the system.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
