@@ -113,7 +113,7 @@ impl Options {
             .set("message.max.bytes", self.max_record().max(64 << 20).to_string())
             .set("message.timeout.ms", self.publish_timeout.as_millis().to_string())
             // A missing topic is else reported after 30 s.
-            .set("topic.metadata.propagation.max.ms", "1000")
+            .set("topic.metadata.propagation.max.ms", "10000")
             // Keys land where Java producers put them.
             .set("partitioner", "murmur2_random")
             .set("linger.ms", "1")

@@ -19,7 +19,7 @@ use crate::{
     wire::{self, History, Publication, Record},
 };
 use crawlway_broker::{
-    DeadLetterCause, Failure, Receipt, SettleError, SettleOutcome, Timestamp, Verdict, limits,
+    DeadLetterCause, Failure, QueueName, Receipt, SettleError, SettleOutcome, Timestamp, Verdict, limits,
 };
 use crawlway_store::ledger::{MessageKey, Settlement};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -48,6 +48,14 @@ enum Plan {
     Nothing(SettleOutcome),
     Copy(Box<Publication>, SettleOutcome),
     Dead(Box<History>, Death),
+}
+
+/// Settled deliveries of one queue, whose commit is awaited.
+struct Settled {
+    local: Arc<LocalQueue>,
+    keys: Vec<MessageKey>,
+    /// Partition, epoch and version of each.
+    versions: Vec<(Source, u64, u64)>,
 }
 
 type Answer = Result<SettleOutcome, SettleError>;
@@ -167,8 +175,7 @@ impl Engine {
     /// fenced meanwhile.
     pub(crate) async fn finish(&self, claims: Vec<(usize, Claim)>) -> Vec<(usize, SettleError)> {
         let mut fenced = Vec::new();
-        let mut queues: BTreeMap<_, (Arc<LocalQueue>, Vec<MessageKey>, Vec<(Source, u64, u64)>)> =
-            BTreeMap::new();
+        let mut queues: BTreeMap<QueueName, Settled> = BTreeMap::new();
         for (index, claim) in claims {
             let mut state = claim.local.state();
             let entry = state.in_flight.remove(&claim.tag).map(|delivery| delivery.entry);
@@ -183,13 +190,15 @@ impl Engine {
                 continue;
             };
             let key = message_key(&claim.local.queue, &claim.delivery.entry.record);
-            let (_, keys, versions) = queues
-                .entry(claim.local.queue.clone())
-                .or_insert_with(|| (claim.local.clone(), Vec::new(), Vec::new()));
-            keys.push(key);
-            versions.push(version);
+            let settled = queues.entry(claim.local.queue.clone()).or_insert_with(|| Settled {
+                local: claim.local.clone(),
+                keys: Vec::new(),
+                versions: Vec::new(),
+            });
+            settled.keys.push(key);
+            settled.versions.push(version);
         }
-        for (queue, (local, keys, versions)) in queues {
+        for (queue, Settled { local, keys, versions }) in queues {
             if let Some(consumer) = self.consumer(&queue) {
                 consumer.update(&local);
             }

@@ -16,7 +16,7 @@ async fn what_is_settled_above_the_watermark_is_not_redelivered_after_a_crash() 
     process.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     publish_numbers(&*process.broker, &spec.name, 60).await;
     let received = receive(&*process.broker, &spec.name, 60).await;
-    let is_held = |number: &usize| number % 10 == 0;
+    let is_held = |number: &usize| number.is_multiple_of(10);
     let (held, settled): (Vec<_>, Vec<_>) = received
         .into_iter()
         .partition(|delivery| numbers(std::slice::from_ref(delivery)).iter().all(is_held));
