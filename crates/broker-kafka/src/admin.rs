@@ -12,13 +12,19 @@ use crawlway_broker::{BrokerError, Depth, QueueName, Timestamp};
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{CommitMode, Consumer as _},
-    error::KafkaResult,
+    error::{KafkaError, KafkaResult},
+    types::RDKafkaErrorCode,
 };
 use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
 };
+
+/// Maximum time and interval of repeating a request that fails right after a topic was made.
+const TRANSIENT_WAIT: Duration = Duration::from_secs(5);
+const TRANSIENT_DELAY: Duration = Duration::from_millis(100);
 
 /// Offsets of the partitions of a queue.
 struct Offsets {
@@ -75,7 +81,7 @@ impl Engine {
         let consumer = self.consumer(&local.queue);
         let reader = if consumer.is_some() { None } else { Some(self.group_client(local)?) };
         let shared = local.clone();
-        let read = move |connection: &Connection| -> Result<Offsets, Failure> {
+        let read = move |connection: &Connection| -> KafkaResult<Offsets> {
             let timeout = connection.options.request_timeout;
             let mut partitions = TopicPartitionList::new();
             for topic in [&shared.names.main, &shared.names.wait] {
@@ -91,7 +97,7 @@ impl Engine {
                 Ok(by_source(&shared, &list))
             };
             let (low, end) = (at(Offset::Beginning)?, at(Offset::End)?);
-            let list = match (consumer, reader) {
+            let list = match (&consumer, &reader) {
                 (Some(consumer), _) => consumer.client.committed_offsets(partitions, timeout)?,
                 (None, Some(reader)) => reader.committed_offsets(partitions, timeout)?,
                 (None, None) => TopicPartitionList::new(),
@@ -106,7 +112,19 @@ impl Engine {
             });
             Ok(Offsets { low, end, committed: committed.collect() })
         };
-        self.blocking(read).await?
+        // A new topic has no leader for a moment, and a new group no coordinator.
+        let retried = move |connection: &Connection| {
+            let start = Instant::now();
+            loop {
+                match read(connection) {
+                    Err(error) if is_transient(&error) && start.elapsed() < TRANSIENT_WAIT => {
+                        std::thread::sleep(TRANSIENT_DELAY);
+                    }
+                    answer => return answer,
+                }
+            }
+        };
+        Ok(self.blocking(retried).await??)
     }
 
     pub(crate) async fn purge(self: &Arc<Self>, queue: &QueueName) -> Result<u64, BrokerError> {
@@ -183,4 +201,19 @@ fn by_source(local: &LocalQueue, list: &TopicPartitionList) -> HashMap<Source, i
             Some((source, offset))
         })
         .collect()
+}
+
+/// Whether a request may succeed a moment later.
+fn is_transient(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            RDKafkaErrorCode::NotLeaderForPartition
+                | RDKafkaErrorCode::LeaderNotAvailable
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::NotCoordinator
+                | RDKafkaErrorCode::CoordinatorNotAvailable
+                | RDKafkaErrorCode::CoordinatorLoadInProgress
+        )
+    )
 }
