@@ -22,8 +22,10 @@ const LAST_LANE: &str = "others";
 const OUTPUT: &str = "test-output";
 
 /// Arguments of `cargo test` for every lane, so that all share one build.
-const WORKSPACE: [&str; 6] =
-    ["test", "--workspace", "--exclude", "crawlway-broker-kafka", "--all-features", "--no-fail-fast"];
+const WORKSPACE: [&str; 6] = ["test", "--workspace", "--exclude", KAFKA, "--all-features", "--no-fail-fast"];
+
+/// Crate whose tests all need Kafka.
+const KAFKA: &str = "crawlway-broker-kafka";
 
 /// Arguments of the tests: those on Kafka are a step of their own.
 const TESTS: [&str; 3] = ["--", "--skip", "kafka"];
@@ -40,7 +42,7 @@ pub(crate) fn run(root: &Path, set_env: impl Fn(&mut Command) + Sync) -> Result<
     ensure!(built.success(), "the tests do not build: cargo ended with {built}");
     let output = workspace::target_directory(root)?.join(OUTPUT);
     fs::create_dir_all(&output)?;
-    let lanes = lanes(&workspace::test_targets(root)?);
+    let lanes = lanes(&workspace::test_targets(root, KAFKA)?);
     println!("\ntests in {} lanes: {}", lanes.len(), names(&lanes));
     let failed: Vec<&str> = thread::scope(|scope| {
         let run = |(name, commands): &(&'static str, Vec<Vec<String>>)| {
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn lanes_name_targets_of_this_workspace() {
-        let targets = workspace::test_targets(&workspace::root().unwrap()).unwrap();
+        let targets = workspace::test_targets(&workspace::root().unwrap(), KAFKA).unwrap();
         for target in LANES.iter().flat_map(|(_, of_lane)| *of_lane) {
             assert!(targets.contains(*target), "no crate has a test target `{target}`");
         }
