@@ -138,10 +138,10 @@ fn pages_wait_in_the_queue_while_the_indexer_cannot_reach_postgresql() {
     let crawl = gateway.begin_crawl(&lab);
     await_requests(&lab, 60);
     proxy.set(Mode::Down);
-    await_missing(&gateway, &["records", "inventory", "index"]);
+    await_missing(&gateway, &["records", "inventory", "requests", "index"]);
     // Then connections are accepted without any response.
     proxy.set(Mode::Silent);
-    await_missing(&gateway, &["records", "inventory", "index"]);
+    await_missing(&gateway, &["records", "inventory", "requests", "index"]);
     let records = lab.records();
     wait_until("the crawl is fetched to its end", || {
         let crawls = lab.runtime.block_on(records.crawls(None, 10)).unwrap();
