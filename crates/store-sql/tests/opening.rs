@@ -41,7 +41,6 @@ async fn a_newer_database_is_refused(database: &TestDatabase) {
 async fn back_to_step_11(database: &TestDatabase) {
     database.execute("ALTER TABLE hosts DROP COLUMN waiting").await;
     database.execute("DROP TABLE open_trails").await;
-    database.execute("DROP TABLE tokens").await;
     for table in ["clock", "sessions", "taken", "messages", "dead_letters", "bodies", "pauses", "bindings"] {
         database.execute(&format!("DROP TABLE ledger_{table}")).await;
     }
@@ -52,8 +51,11 @@ async fn back_to_step_11(database: &TestDatabase) {
     database.execute("DELETE FROM crawlway_schema WHERE step > 11").await;
 }
 
-/// Reverts the rate limiter to its previous version, without its data.
+/// Reverts the rate limiter to its previous version, without its data, and removes later tables.
 async fn back_to_step_16(database: &TestDatabase) {
+    for table in ["tokens", "crawl_requests", "request_feeds", "request_changes"] {
+        database.execute(&format!("DROP TABLE {table}")).await;
+    }
     for table in ["epoch", "groups", "places", "previous"] {
         database.execute(&format!("DROP TABLE IF EXISTS rate_limiter_{table}")).await;
     }
