@@ -40,7 +40,7 @@ fn a_request_is_answered_and_listed() {
     assert_eq!(page["requests"].as_array().unwrap().len(), 2);
     let rest = list(&format!("&status=failed&limit=2&cursor={}", page["next"].as_str().unwrap()));
     assert_eq!((rest["requests"].as_array().unwrap().len(), &rest["next"]), (1, &Value::Null), "{rest}");
-    // Nobody else has them.
+    // No other user has them.
     assert_eq!(up.get("/api/requests?email=other@example.com").1["requests"], json!([]));
     assert_eq!(up.get(&format!("/api/requests/{id}?email=other@example.com")).0, 404);
     let delete = |path: &str| http::request(&up.address, "DELETE", path, &[], "").unwrap();
@@ -135,5 +135,5 @@ fn a_request_without_an_answer_fails_at_its_deadline() {
     assert_eq!(next["status"], "completed", "{next}");
     let (_, late) = up.get(&format!("/api/requests/{id}?email={EMAIL}"));
     assert_eq!(late["result"], expected, "a late answer changes nothing");
-    assert_eq!(site.requests("/ok/1"), 0, "nobody waits for it");
+    assert_eq!(site.requests("/ok/1"), 0, "its deadline has passed");
 }

@@ -53,7 +53,7 @@ pub(super) struct Valid {
     /// URL as requested.
     url: String,
     normal_url: NormalUrl,
-    /// Time from which on nobody waits for the answer; none for a replayed dead letter.
+    /// Deadline of the answer; none for a replayed dead letter.
     deadline: Option<Timestamp>,
 }
 

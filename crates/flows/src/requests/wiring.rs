@@ -50,7 +50,7 @@ pub fn stage_queues() -> [StageQueue; 2] {
 pub struct RequestSettings {
     /// Request template; the URL is set for each.
     pub request: Request,
-    /// Time after which nobody waits for an answer.
+    /// Deadline of an answer.
     pub timeout: Duration,
     /// Maximum number of attempts at a URL.
     pub max_attempts: u32,

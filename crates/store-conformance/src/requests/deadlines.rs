@@ -1,4 +1,4 @@
-//! Cases: deadlines of requests that nobody answers in time.
+//! Cases: deadlines of requests without an answer.
 
 use super::fixture::*;
 

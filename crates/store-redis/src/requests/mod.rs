@@ -11,7 +11,7 @@
 //!
 //! Each command and each script has one key, for Redis Cluster. What belongs together is written in an order that a crash can
 //! interrupt: outbox and deadline, then the hash, then indexes and feed, and last the deadline is removed. So a request with a
-//! result and a deadline lacks its entries, and whoever meets it next writes them. Another program may write the hash alone: an
+//! result and a deadline lacks its entries, and the next call that reads it writes them. Another program may write the hash alone: an
 //! index that differs from its hash in size is rebuilt.
 
 mod answers;
