@@ -51,12 +51,16 @@ enum Step {
     Doc,
     /// Tests, but for those on Apache Kafka.
     Test,
-    /// Tests on Apache Kafka; only when it is selected.
+    /// Tests on Apache Kafka.
     Kafka,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let steps = selected_steps(&options.only, &options.skip);
+    let mut steps = selected_steps(&options.only, &options.skip);
+    if !options.cargo_test_args.is_empty() && options.only.is_empty() {
+        // The arguments select what is tested.
+        steps.retain(|step| *step != Step::Kafka);
+    }
     ensure!(!steps.is_empty(), "all steps are skipped");
     ensure!(
         options.cargo_test_args.is_empty() || steps.contains(&Step::Test),
@@ -152,15 +156,7 @@ impl Step {
         let tested = if runs_lanes {
             test_lanes::run(root, |command| services.set_env(command))
         } else if self == Step::Kafka {
-            let mut suite = workspace::cargo(root);
-            suite.args(["test", "--package", "crawlway-broker-kafka", "--all-features", "--no-fail-fast"]);
-            let mut passed = Ok(());
-            for mut command in [suite, command] {
-                services.set_env(&mut command);
-                let status = process_group::run(&mut command).context("running cargo");
-                passed = passed.and(status.and_then(expect_success));
-            }
-            passed
+            test_lanes::run_kafka(root, |command| services.set_env(command))
         } else {
             services.set_env(&mut command);
             process_group::run(&mut command).context("running cargo").and_then(expect_success)
@@ -180,7 +176,7 @@ fn selected_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
     Step::value_variants()
         .iter()
         .copied()
-        .filter(|step| if only.is_empty() { *step != Step::Kafka } else { only.contains(step) })
+        .filter(|step| only.is_empty() || only.contains(step))
         .filter(|step| !skip.contains(step))
         .collect()
 }
@@ -256,7 +252,7 @@ mod tests {
         assert_eq!(selected_steps(&[Step::Test, Step::Fmt], &[]), [Step::Fmt, Step::Test]);
         assert_eq!(
             selected_steps(&[], &[Step::Embedded, Step::Doc, Step::Test]),
-            [Step::Fmt, Step::Tidy, Step::Clippy]
+            [Step::Fmt, Step::Tidy, Step::Clippy, Step::Kafka]
         );
     }
 

@@ -65,20 +65,20 @@ impl Engine {
         let partitions = i32::try_from(options.partitions).unwrap_or(1);
         let tiers = i32::try_from(TIERS.len()).unwrap_or(1);
         let created = self.create_topics(queue, &[(&names.main, partitions), (&names.wait, tiers)]).await?;
-        for (topic, is_new) in [&names.main, &names.wait].into_iter().zip(&created) {
-            if !is_new {
+        for topic in [&names.main, &names.wait] {
+            if !created.contains(topic) {
                 self.verify(queue, topic).await?;
             }
         }
-        Ok(created.first().copied().unwrap_or(false))
+        Ok(created.contains(&names.main))
     }
 
-    /// Creates topics; whether each is new.
+    /// Creates topics. Returns those that are new; the server answers in any order.
     async fn create_topics(
         &self,
         queue: &QueueName,
         topics: &[(&str, i32)],
-    ) -> Result<Vec<bool>, BrokerError> {
+    ) -> Result<Vec<String>, BrokerError> {
         let options = &self.connection.options;
         let replication = match i32::try_from(options.replication) {
             Ok(0) | Err(_) => -1,
@@ -106,19 +106,19 @@ impl Engine {
             .map_err(Failure::from)?;
         results
             .into_iter()
-            .map(|result| match result {
-                Ok(_) => Ok(true),
-                Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => Ok(false),
-                Err((topic, RDKafkaErrorCode::InvalidTopic)) => Err(BrokerError::Refused {
+            .filter_map(|result| match result {
+                Ok(topic) => Some(Ok(topic)),
+                Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => None,
+                Err((topic, RDKafkaErrorCode::InvalidTopic)) => Some(Err(BrokerError::Refused {
                     queue: queue.clone(),
                     aspect: Aspect::Names,
                     why: format!(
                         "Kafka refuses the topic `{topic}`: there may be one whose name differs only in dots and underscores"
                     ),
-                }),
-                Err((topic, error)) => Err(BrokerError::Unavailable {
+                })),
+                Err((topic, error)) => Some(Err(BrokerError::Unavailable {
                     detail: format!("Kafka cannot create the topic `{topic}`: {error}"),
-                }),
+                })),
             })
             .collect()
     }
