@@ -15,7 +15,11 @@ use rdkafka::{
     consumer::{CommitMode, Consumer as _},
     types::RDKafkaErrorCode,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// Tries to read the settings of a topic, and the delay between them.
+const DESCRIBE_TRIES: u32 = 30;
+const DESCRIBE_DELAY: Duration = Duration::from_millis(100);
 
 impl Options {
     /// Refuses what this backend cannot guarantee, without asking a server.
@@ -126,15 +130,7 @@ impl Engine {
     /// Refuses an existing topic that could lose messages.
     async fn verify(&self, queue: &QueueName, topic: &str) -> Result<(), BrokerError> {
         let options = &self.connection.options;
-        let configs = self
-            .connection
-            .admin
-            .describe_configs(&[ResourceSpecifier::Topic(topic)], &admin_options(options))
-            .await
-            .map_err(Failure::from)?;
-        let config = configs.into_iter().next().and_then(Result::ok).ok_or_else(|| {
-            BrokerError::Unavailable { detail: format!("Kafka does not describe the topic `{topic}`") }
-        })?;
+        let config = self.describe(topic).await?;
         match difference(&config, options) {
             None => Ok(()),
             Some(difference) => Err(BrokerError::Mismatch {
@@ -142,6 +138,20 @@ impl Engine {
                 difference: format!("topic `{topic}`: {difference}"),
             }),
         }
+    }
+
+    /// Reads the settings of a topic. A server that has not heard of a new topic yet answers with none.
+    async fn describe(&self, topic: &str) -> Result<ConfigResource, Failure> {
+        for _ in 0..DESCRIBE_TRIES {
+            let options = admin_options(&self.connection.options);
+            let configs =
+                self.connection.admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options).await?;
+            match configs.into_iter().next() {
+                Some(Ok(config)) if !config.entries.is_empty() => return Ok(config),
+                _ => tokio::time::sleep(DESCRIBE_DELAY).await,
+            }
+        }
+        Err(Failure::Unavailable(format!("Kafka does not describe the topic `{topic}`")))
     }
 
     /// Commits the beginning of new topics for the group, so that what is published before the first worker counts as its lag.
