@@ -33,11 +33,25 @@ impl PrivateKafka {
     /// # Panics
     /// If there is no Kafka, or it does not start.
     pub fn start(settings: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::write(folder.path().join("settings"), settings).expect("writing the settings");
-        let mut kafka = Self { running: None, folder, ports: free_ports(2) };
+        Self::start_with(|_| settings.to_owned())
+    }
+
+    /// As [`Self::start`], with settings for three ports: of clients without a password, of the controller, and of a further
+    /// listener.
+    ///
+    /// # Panics
+    /// If there is no Kafka, or it does not start.
+    pub fn start_with(settings: impl FnOnce(&[u16]) -> String) -> Self {
+        let (folder, ports) = (tempfile::tempdir().expect("a temporary folder"), free_ports(3));
+        std::fs::write(folder.path().join("settings"), settings(&ports)).expect("writing the settings");
+        let mut kafka = Self { running: None, folder, ports };
         kafka.restart();
         kafka
+    }
+
+    /// Address of the further listener, which a restart does not change.
+    pub fn further_address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports[2])
     }
 
     /// Address of the server, which a restart does not change.
@@ -65,7 +79,7 @@ impl PrivateKafka {
             .arg(Path::new(&home).join("start-kafka"))
             .arg(self.folder.path().join("server"))
             .args([home, address(JAVA)])
-            .args(self.ports.iter().map(ToString::to_string))
+            .args(self.ports[..2].iter().map(ToString::to_string))
             .arg(self.folder.path().join("settings"));
         let port = self.ports[0];
         self.running = Some(ServerProcess::start(&server, &log, || is_up(port).is_ok_and(|up| up)));
