@@ -65,9 +65,11 @@ impl Engine {
         let partitions = i32::try_from(options.partitions).unwrap_or(1);
         let tiers = i32::try_from(TIERS.len()).unwrap_or(1);
         let created = self.create_topics(queue, &[(&names.main, partitions), (&names.wait, tiers)]).await?;
-        for (topic, is_new) in [&names.main, &names.wait].into_iter().zip(&created) {
+        for ((topic, partitions), is_new) in
+            [(&names.main, 1), (&names.wait, TIERS.len())].into_iter().zip(&created)
+        {
             if !is_new {
-                self.verify(queue, topic).await?;
+                self.verify(queue, topic, partitions).await?;
             }
         }
         Ok(created.first().copied().unwrap_or(false))
@@ -123,8 +125,8 @@ impl Engine {
             .collect()
     }
 
-    /// Refuses an existing topic that could lose messages.
-    async fn verify(&self, queue: &QueueName, topic: &str) -> Result<(), BrokerError> {
+    /// Refuses an existing topic that could lose messages, or has fewer partitions than are needed.
+    async fn verify(&self, queue: &QueueName, topic: &str, partitions: usize) -> Result<(), BrokerError> {
         let options = &self.connection.options;
         let configs = self
             .connection
@@ -135,13 +137,38 @@ impl Engine {
         let config = configs.into_iter().next().and_then(Result::ok).ok_or_else(|| {
             BrokerError::Unavailable { detail: format!("Kafka does not describe the topic `{topic}`") }
         })?;
-        match difference(&config, options) {
+        let found = match difference(&config, options) {
+            None => self.layout_difference(topic, partitions).await?,
+            found => found,
+        };
+        match found {
             None => Ok(()),
             Some(difference) => Err(BrokerError::Mismatch {
                 queue: queue.clone(),
                 difference: format!("topic `{topic}`: {difference}"),
             }),
         }
+    }
+
+    /// What is wrong with the partitions of a topic.
+    async fn layout_difference(&self, topic: &str, partitions: usize) -> Result<Option<String>, Failure> {
+        let topic = topic.to_owned();
+        let read = move |connection: &crate::connection::Connection| -> Result<(usize, usize), Failure> {
+            let metadata =
+                connection.marks.fetch_metadata(Some(&topic), connection.options.request_timeout)?;
+            let found = metadata.topics().first().map(|topic| topic.partitions()).unwrap_or_default();
+            let replicas = found.iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
+            Ok((found.len(), replicas))
+        };
+        let (found, replicas) = self.blocking(read).await??;
+        let replication = self.connection.options.replication as usize;
+        Ok(if found < partitions {
+            Some(format!("it has {found} partitions; expected {partitions} or more"))
+        } else if replicas < replication {
+            Some(format!("it has {replicas} replicas; expected {replication} or more"))
+        } else {
+            None
+        })
     }
 
     /// Commits the beginning of new topics for the group, so that what is published before the first worker counts as its lag.
