@@ -53,6 +53,8 @@ enum Step {
     Test,
     /// Tests on Apache Kafka; only when it is selected.
     Kafka,
+    /// A cluster of three nodes of Apache Kafka, each of which is killed once; only when it is selected.
+    KafkaCluster,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
@@ -104,6 +106,7 @@ impl Step {
             Step::Doc => "doc",
             Step::Test => "test",
             Step::Kafka => "kafka",
+            Step::KafkaCluster => "kafka-cluster",
         }
     }
 
@@ -130,6 +133,16 @@ impl Step {
             Step::Test if has_package(cargo_test_args) => &["test", "--all-features", "--no-fail-fast"],
             Step::Test => &["test", "--workspace", "--all-features", "--no-fail-fast"],
             Step::Kafka => &["test", "--workspace", "--all-features", "--no-fail-fast", "--", "kafka"],
+            Step::KafkaCluster => &[
+                "test",
+                "--package",
+                "crawlway-broker-kafka",
+                "--test",
+                "cluster",
+                "--",
+                "--ignored",
+                "--nocapture",
+            ],
         };
         let extra = if self == Step::Test { cargo_test_args } else { &[] };
         Some(args.iter().map(|&arg| arg.to_owned()).chain(extra.iter().cloned()).collect())
@@ -142,12 +155,16 @@ impl Step {
         if self == Step::Doc {
             deny_rustdoc_warnings(&mut command);
         }
-        let has_tests = matches!(self, Step::Test | Step::Kafka);
+        let has_tests = matches!(self, Step::Test | Step::Kafka | Step::KafkaCluster);
         if !has_tests || !needs_servers(root, cargo_test_args)? {
             return expect_success(process_group::run(&mut command).context("running cargo")?);
         }
         let runs_lanes = self == Step::Test && cargo_test_args.is_empty();
-        let servers = if runs_lanes { services::names_without("kafka") } else { vec![] };
+        let servers = match self {
+            Step::Test if runs_lanes => services::names_without("kafka"),
+            Step::KafkaCluster => vec!["kafka".to_owned()],
+            _ => vec![],
+        };
         let services = Services::start(root, &servers, RunOptions::default())?;
         let tested = if runs_lanes {
             test_lanes::run(root, |command| services.set_env(command))
@@ -180,7 +197,13 @@ fn selected_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
     Step::value_variants()
         .iter()
         .copied()
-        .filter(|step| if only.is_empty() { *step != Step::Kafka } else { only.contains(step) })
+        .filter(|step| {
+            if only.is_empty() {
+                !matches!(step, Step::Kafka | Step::KafkaCluster)
+            } else {
+                only.contains(step)
+            }
+        })
         .filter(|step| !skip.contains(step))
         .collect()
 }
@@ -225,20 +248,20 @@ fn deny_rustdoc_warnings(command: &mut Command) {
 }
 
 fn table(steps: &[Step], outcomes: &[Outcome]) -> String {
-    let mut table = String::from("step     result    seconds\n");
+    let mut table = String::from("step          result    seconds\n");
     for &step in steps {
         match outcomes.iter().find(|outcome| outcome.step == step) {
             Some(Outcome { passed, took, .. }) => {
                 let result = if *passed { "ok" } else { "FAILED" };
-                let _ = writeln!(table, "{:<8} {result:<9} {:>7.1}", step.name(), took.as_secs_f64());
+                let _ = writeln!(table, "{:<13} {result:<9} {:>7.1}", step.name(), took.as_secs_f64());
             }
             None => {
-                let _ = writeln!(table, "{:<8} not run", step.name());
+                let _ = writeln!(table, "{:<13} not run", step.name());
             }
         }
     }
     let total: Duration = outcomes.iter().map(|outcome| outcome.took).sum();
-    let _ = writeln!(table, "{:<18} {:>7.1}", "total", total.as_secs_f64());
+    let _ = writeln!(table, "{:<23} {:>7.1}", "total", total.as_secs_f64());
     table
 }
 
