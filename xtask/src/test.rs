@@ -53,6 +53,8 @@ enum Step {
     Test,
     /// Tests on Apache Kafka.
     Kafka,
+    /// A cluster of three nodes of Apache Kafka, each of which is killed once; only when it is selected.
+    KafkaCluster,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
@@ -108,6 +110,7 @@ impl Step {
             Step::Doc => "doc",
             Step::Test => "test",
             Step::Kafka => "kafka",
+            Step::KafkaCluster => "kafka-cluster",
         }
     }
 
@@ -134,6 +137,15 @@ impl Step {
             Step::Test if has_package(cargo_test_args) => &["test", "--all-features", "--no-fail-fast"],
             Step::Test => &["test", "--workspace", "--all-features", "--no-fail-fast"],
             Step::Kafka => &["test", "--workspace", "--all-features", "--no-fail-fast", "--", "kafka"],
+            Step::KafkaCluster => &[
+                "test",
+                "--workspace",
+                "--all-features",
+                "--test",
+                test_lanes::THREE_NODES,
+                "--",
+                "--nocapture",
+            ],
         };
         let extra = if self == Step::Test { cargo_test_args } else { &[] };
         Some(args.iter().map(|&arg| arg.to_owned()).chain(extra.iter().cloned()).collect())
@@ -146,12 +158,16 @@ impl Step {
         if self == Step::Doc {
             deny_rustdoc_warnings(&mut command);
         }
-        let has_tests = matches!(self, Step::Test | Step::Kafka);
+        let has_tests = matches!(self, Step::Test | Step::Kafka | Step::KafkaCluster);
         if !has_tests || !needs_servers(root, cargo_test_args)? {
             return expect_success(process_group::run(&mut command).context("running cargo")?);
         }
         let runs_lanes = self == Step::Test && cargo_test_args.is_empty();
-        let servers = if runs_lanes { services::names_without("kafka") } else { vec![] };
+        let servers = match self {
+            Step::Test if runs_lanes => services::names_without("kafka"),
+            Step::KafkaCluster => vec!["kafka".to_owned()],
+            _ => vec![],
+        };
         let services = Services::start(root, &servers, RunOptions::default())?;
         let tested = if runs_lanes {
             test_lanes::run(root, |command| services.set_env(command))
@@ -176,7 +192,7 @@ fn selected_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
     Step::value_variants()
         .iter()
         .copied()
-        .filter(|step| only.is_empty() || only.contains(step))
+        .filter(|step| if only.is_empty() { *step != Step::KafkaCluster } else { only.contains(step) })
         .filter(|step| !skip.contains(step))
         .collect()
 }
@@ -221,20 +237,20 @@ fn deny_rustdoc_warnings(command: &mut Command) {
 }
 
 fn table(steps: &[Step], outcomes: &[Outcome]) -> String {
-    let mut table = String::from("step     result    seconds\n");
+    let mut table = String::from("step          result    seconds\n");
     for &step in steps {
         match outcomes.iter().find(|outcome| outcome.step == step) {
             Some(Outcome { passed, took, .. }) => {
                 let result = if *passed { "ok" } else { "FAILED" };
-                let _ = writeln!(table, "{:<8} {result:<9} {:>7.1}", step.name(), took.as_secs_f64());
+                let _ = writeln!(table, "{:<13} {result:<9} {:>7.1}", step.name(), took.as_secs_f64());
             }
             None => {
-                let _ = writeln!(table, "{:<8} not run", step.name());
+                let _ = writeln!(table, "{:<13} not run", step.name());
             }
         }
     }
     let total: Duration = outcomes.iter().map(|outcome| outcome.took).sum();
-    let _ = writeln!(table, "{:<18} {:>7.1}", "total", total.as_secs_f64());
+    let _ = writeln!(table, "{:<23} {:>7.1}", "total", total.as_secs_f64());
     table
 }
 

@@ -32,6 +32,9 @@ const KAFKA: &str = "kafka";
 /// have no Kafka.
 const WITH_KAFKA: [&str; 3] = ["crawl", "deploy", "up"];
 
+/// Test target with a cluster of three nodes of Kafka, which needs more memory and cores than the other tests.
+pub(crate) const THREE_NODES: &str = "three_nodes";
+
 /// Runs the tests on Kafka. They wait most of the time, so that more of them run at once than there are cores.
 pub(crate) fn run_kafka(root: &Path, set_env: impl Fn(&mut Command)) -> Result<()> {
     let targets = workspace::test_targets(root)?;
@@ -112,7 +115,7 @@ fn run_lane(commands: Vec<Command>, path: &Path) -> Result<bool> {
 fn lanes(targets: &BTreeSet<String>) -> Vec<(&'static str, Vec<Vec<String>>)> {
     let is_in = |lane: &str, target: &str| match LANES.iter().find(|(_, of_lane)| of_lane.contains(&target)) {
         Some((name, _)) => *name == lane,
-        None => lane == LAST_LANE && !target.starts_with(KAFKA),
+        None => lane == LAST_LANE && !target.starts_with(KAFKA) && target != THREE_NODES,
     };
     let commands = |lane: &str| {
         let of_lane = targets.iter().map(String::as_str).filter(|target| is_in(lane, target));
@@ -147,7 +150,9 @@ mod tests {
     #[test]
     fn each_target_is_in_one_lane() {
         let targets: BTreeSet<String> =
-            ["conformance", "crawl", "docs", "kafka_faults", "up", "wire"].map(str::to_owned).into();
+            ["conformance", "crawl", "docs", "kafka_faults", "three_nodes", "up", "wire"]
+                .map(str::to_owned)
+                .into();
         let lanes = lanes(&targets);
         let mut selected: Vec<&String> = lanes
             .iter()

@@ -19,7 +19,8 @@ use std::{
 };
 use tokio::runtime::Handle;
 
-/// Delay between the attempts of [`connect`].
+/// Timeout of one attempt of [`connect`], and the delay between two.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum time of closing's last commit.
 const LAST_COMMIT: Duration = Duration::from_secs(2);
@@ -33,7 +34,7 @@ pub struct KafkaBroker {
 /// Connects to a Kafka. `ledger` is shared by all processes that use the same queues.
 ///
 /// # Errors
-/// If no server answers within [`Options::request_timeout`], or the options are invalid.
+/// If no server answers within [`Options::request_timeout`], a certificate or the login is refused, or the options are invalid.
 pub async fn connect(
     options: Options,
     ledger: Arc<dyn Ledger>,
@@ -43,15 +44,20 @@ pub async fn connect(
     let engine = broker.inner().engine.clone();
     let start = Instant::now();
     loop {
-        match engine.blocking(move |connection| connection.probe(timeout)).await {
+        match engine.blocking(move |connection| connection.probe(PROBE_TIMEOUT)).await {
             Ok(Ok(())) => return Ok(broker),
-            Ok(Err(error)) if start.elapsed() >= timeout => {
-                return Err(ConnectError::Unreachable { servers, detail: error.to_string() });
+            Ok(Err(_)) => {
+                if let Some(reason) = engine.connection.refusal() {
+                    return Err(ConnectError::Refused { servers, reason });
+                }
+                if start.elapsed() >= timeout {
+                    return Err(ConnectError::Unreachable { servers, detail: engine.connection.outage() });
+                }
+                tokio::time::sleep(CONNECT_RETRY_DELAY).await;
             }
             Err(failure) => {
                 return Err(ConnectError::Unreachable { servers, detail: failure.to_string() });
             }
-            Ok(Err(_)) => tokio::time::sleep(CONNECT_RETRY_DELAY).await,
         }
     }
 }

@@ -1,85 +1,31 @@
-//! Connection to the servers: the producer, the administrative clients, and whether the servers are reachable.
-//!
-//! ```text
-//!        ┌────────── a request succeeded ───────────┐
-//!        ▼                                          │
-//!   reachable ── all servers are down ──▶ down ── probe every second
-//! ```
+//! Connection to the servers: the producer and the administrative clients.
 //!
 //! The producer is idempotent. After a fatal error, of which it does not recover, another one takes its place; what was in flight is
 //! unconfirmed.
 
 use crate::{
-    error::{ConnectError, Failure, is_outage},
+    error::{self, ConnectError, Failure},
+    health::{Callbacks, Health},
     options::Options,
     wire::Publication,
 };
 use crawlway_broker::PublishError;
 use parking_lot::RwLock;
 use rdkafka::{
-    ClientContext,
     admin::AdminClient,
     config::FromClientConfigAndContext as _,
-    consumer::{BaseConsumer, Consumer as _, ConsumerContext},
+    consumer::{BaseConsumer, Consumer as _},
     error::KafkaError,
     producer::{FutureProducer, FutureRecord, Producer as _},
     types::RDKafkaErrorCode,
 };
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 /// Delay before a message is offered again to a producer whose buffer is full.
 const BUFFER_FULL_DELAY: Duration = Duration::from_millis(10);
-
-/// Whether the servers are reachable, as their clients report it.
-#[derive(Debug, Default)]
-pub(crate) struct Health {
-    down: AtomicBool,
-}
-
-impl Health {
-    pub(crate) fn is_down(&self) -> bool {
-        self.down.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_down(&self, down: bool) {
-        if self.down.swap(down, Ordering::Relaxed) != down {
-            if down {
-                tracing::warn!("Kafka is unreachable");
-            } else {
-                tracing::info!("Kafka is reachable again");
-            }
-        }
-    }
-
-    pub(crate) fn record(&self, error: &KafkaError) {
-        if is_outage(error) {
-            self.set_down(true);
-        }
-    }
-}
-
-/// Callbacks of a client: errors and log lines.
-#[derive(Debug, Clone)]
-pub(crate) struct Callbacks(pub(crate) Arc<Health>);
-
-impl ClientContext for Callbacks {
-    fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(%error, reason, "error of a Kafka client");
-        self.0.record(&error);
-    }
-
-    fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
-        tracing::debug!(?level, facility, message, "Kafka client");
-    }
-}
-
-impl ConsumerContext for Callbacks {}
 
 type IdempotentProducer = FutureProducer<Callbacks>;
 
@@ -129,10 +75,36 @@ impl Connection {
         answer.map(drop)
     }
 
+    /// Why no server is reachable, and what to do, if the last connection failed by a certificate or the login.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let reason = self.health.reason();
+        error::advice(&self.options, &reason).map(|advice| format!("{reason}; {advice}"))
+    }
+
+    /// Why no server is reachable.
+    pub(crate) fn outage(&self) -> String {
+        let reason = self.refusal().unwrap_or_else(|| self.health.reason());
+        let Options { tls, sasl, table, .. } = &self.options;
+        // A server closes such a connection without a word.
+        let may_be_refused = reason.is_empty() || reason.contains("Disconnected");
+        if tls.is_none() && sasl.is_none() && may_be_refused {
+            return format!(
+                "{}; if the servers ask for TLS or a login, set `{table}.security_protocol`",
+                if reason.is_empty() { "no answer" } else { &reason }
+            );
+        }
+        reason
+    }
+
+    /// Text of an error while no server is reachable.
+    pub(crate) fn unreachable(&self) -> String {
+        format!("Kafka at {} is unreachable: {}", self.options.servers, self.outage())
+    }
+
     /// Publishes records with confirms: one result per record.
     pub(crate) async fn publish(&self, batch: &[Publication]) -> Vec<Result<(), PublishError>> {
         if self.health.is_down() {
-            let detail = format!("Kafka at {} is unreachable", self.options.servers);
+            let detail = self.unreachable();
             return batch.iter().map(|_| Err(PublishError::Unavailable { detail: detail.clone() })).collect();
         }
         let producer = self.producer.read().clone();
@@ -238,5 +210,43 @@ impl Connection {
     pub(crate) fn flush(&self) {
         let producer = self.producer.read().clone();
         let _ = producer.flush(self.options.request_timeout);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::{
+        mocking::MockCluster,
+        types::{RDKafkaApiKey, RDKafkaRespErr},
+    };
+
+    /// A mock cluster, since no request makes a real server answer so.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_fatal_error_rebuilds_the_producer() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("topic", 1, 1).unwrap();
+        let options = Options { servers: cluster.bootstrap_servers(), ..Options::default() };
+        let connection = Connection::new(options).unwrap();
+        let publication = Publication {
+            topic: "topic".to_owned(),
+            partition: None,
+            key: None,
+            headers: Vec::new(),
+            body: Some("body".into()),
+        };
+        for _ in 0..2 {
+            assert_eq!(connection.publish(std::slice::from_ref(&publication)).await, [Ok(())]);
+            let failed = connection.producer.read().clone();
+            cluster.request_errors(
+                RDKafkaApiKey::Produce,
+                &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER],
+            );
+            let answer = connection.publish(std::slice::from_ref(&publication)).await.remove(0);
+            assert!(matches!(answer, Err(PublishError::Unconfirmed { .. })), "{answer:?}");
+            assert!(failed.client().fatal_error().is_some());
+            assert!(connection.producer.read().client().fatal_error().is_none(), "it is another one");
+        }
+        assert_eq!(connection.publish(&[publication]).await, [Ok(())]);
     }
 }

@@ -69,9 +69,9 @@ impl Engine {
         let partitions = i32::try_from(options.partitions).unwrap_or(1);
         let tiers = i32::try_from(TIERS.len()).unwrap_or(1);
         let created = self.create_topics(queue, &[(&names.main, partitions), (&names.wait, tiers)]).await?;
-        for topic in [&names.main, &names.wait] {
+        for (topic, partitions) in [(&names.main, 1), (&names.wait, TIERS.len())] {
             if !created.contains(topic) {
-                self.verify(queue, topic).await?;
+                self.verify(queue, topic, partitions).await?;
             }
         }
         Ok(created.contains(&names.main))
@@ -127,11 +127,14 @@ impl Engine {
             .collect()
     }
 
-    /// Refuses an existing topic that could lose messages.
-    async fn verify(&self, queue: &QueueName, topic: &str) -> Result<(), BrokerError> {
+    /// Refuses an existing topic that could lose messages, or has fewer partitions than are needed.
+    async fn verify(&self, queue: &QueueName, topic: &str, partitions: usize) -> Result<(), BrokerError> {
         let options = &self.connection.options;
-        let config = self.describe(topic).await?;
-        match difference(&config, options) {
+        let found = match difference(&self.describe(topic).await?, options) {
+            None => self.layout_difference(topic, partitions).await?,
+            found => found,
+        };
+        match found {
             None => Ok(()),
             Some(difference) => Err(BrokerError::Mismatch {
                 queue: queue.clone(),
@@ -152,6 +155,27 @@ impl Engine {
             }
         }
         Err(Failure::Unavailable(format!("Kafka does not describe the topic `{topic}`")))
+    }
+
+    /// What is wrong with the partitions of a topic.
+    async fn layout_difference(&self, topic: &str, partitions: usize) -> Result<Option<String>, Failure> {
+        let topic = topic.to_owned();
+        let read = move |connection: &crate::connection::Connection| -> Result<(usize, usize), Failure> {
+            let metadata =
+                connection.marks.fetch_metadata(Some(&topic), connection.options.request_timeout)?;
+            let found = metadata.topics().first().map(|topic| topic.partitions()).unwrap_or_default();
+            let replicas = found.iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
+            Ok((found.len(), replicas))
+        };
+        let (found, replicas) = self.blocking(read).await??;
+        let replication = self.connection.options.replication as usize;
+        Ok(if found < partitions {
+            Some(format!("it has {found} partitions; expected {partitions} or more"))
+        } else if replicas < replication {
+            Some(format!("it has {replicas} replicas; expected {replication} or more"))
+        } else {
+            None
+        })
     }
 
     /// Commits the beginning of new topics for the group, so that what is published before the first worker counts as its lag.
@@ -211,7 +235,9 @@ fn difference(config: &ConfigResource, options: &Options) -> Option<String> {
     }
     let wanted = i64::try_from(options.retention.as_millis()).unwrap_or(i64::MAX);
     if let Some(retention) = number("retention.ms").filter(|retention| (0..wanted).contains(retention)) {
-        return Some(format!("retention.ms is {retention}; expected {wanted} or more"));
+        return Some(format!(
+            "retention.ms is {retention}; expected {wanted} or more: raise it, or lower `broker.kafka.retention`"
+        ));
     }
     if let Some(bytes) = number("retention.bytes").filter(|bytes| *bytes >= 0) {
         return Some(format!("retention.bytes is {bytes}, which removes messages by size; set it to -1"));

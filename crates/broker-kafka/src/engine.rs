@@ -1,9 +1,10 @@
 //! State that all calls on one broker handle share: connection, ledger session, declared queues and their consumers.
 
 use crate::{
-    connection::{Callbacks, Connection},
+    connection::Connection,
     consumer::Consumer,
     error::Failure,
+    health::Callbacks,
     local_queue::{InFlight, LocalQueue},
     names::Names,
     session::Session,

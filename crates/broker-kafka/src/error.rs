@@ -1,5 +1,6 @@
 //! Errors of the client, converted to those of the contract.
 
+use crate::options::Options;
 use crawlway_broker::{BrokerError, PublishError, SettleError};
 use crawlway_store::StoreError;
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
@@ -66,6 +67,28 @@ pub enum ConnectError {
         /// What failed.
         detail: String,
     },
+    /// A certificate of a server or the client does not fit, or the servers refuse the login.
+    #[error("no connection to Kafka at {servers}: {reason}")]
+    Refused {
+        /// Addresses of the servers.
+        servers: String,
+        /// Error of the handshake or the login, and what to do.
+        reason: String,
+    },
+}
+
+/// What to do about an error of a connection, if it is one of certificates or of the login.
+pub(crate) fn advice(options: &Options, error: &str) -> Option<String> {
+    let table = &options.table;
+    if error.contains("SASL authentication error") {
+        return Some(format!("correct `{table}.user` and `{table}.password`"));
+    }
+    if error.contains("mechanism handshake failed") {
+        return Some(format!(
+            "the servers do not offer it there; correct `{table}.sasl_mechanism`, or `{table}.security_protocol` and the port"
+        ));
+    }
+    options.tls.as_ref()?.advice(error)
 }
 
 /// Whether no server is reachable, as the client reports it.

@@ -16,7 +16,7 @@
 //! * What Kafka cannot keep is in the ledger: which worker has a message, dead letters, pauses and bindings.
 //!
 //! State machines: a record in `local_queue.rs`, a partition in `consumer.rs` and `rebalance.rs`, its watermark in `watermark.rs`, a verdict in
-//! `settle.rs`, the connection in `connection.rs`, the ledger's session in `session.rs`.
+//! `settle.rs`, the connection in `health.rs`, the ledger's session in `session.rs`.
 
 mod admin;
 mod broker;
@@ -27,6 +27,7 @@ mod declare;
 mod engine;
 mod error;
 mod guarantees;
+mod health;
 mod keeper;
 mod local_queue;
 mod names;
@@ -42,4 +43,4 @@ mod wire;
 
 pub use broker::{KafkaBroker, connect, connect_later};
 pub use error::ConnectError;
-pub use options::{Options, Sasl};
+pub use options::{Options, Sasl, SaslMechanism};

@@ -1,5 +1,6 @@
 //! Options of a Kafka, and the settings of its clients.
 
+use crawlway_tls::ClientTls;
 use rdkafka::ClientConfig;
 use std::{fmt, time::Duration};
 
@@ -12,8 +13,12 @@ pub(crate) const RECORD_OVERHEAD: u64 = 48_588;
 pub struct Options {
     /// Addresses of some of the servers: `HOST:PORT`, separated by commas.
     pub servers: String,
+    /// TLS client; without it connections are not encrypted.
+    pub tls: Option<ClientTls>,
     /// User and password, if the servers ask for them.
     pub sasl: Option<Sasl>,
+    /// Table of these settings, for errors.
+    pub table: String,
     /// Prefix of the names of consumer groups.
     pub group_prefix: String,
     /// Name of this client in logs and quotas of the servers.
@@ -34,11 +39,36 @@ pub struct Options {
     pub publish_timeout: Duration,
     /// Timeout of any other request, and of connecting.
     pub request_timeout: Duration,
+    /// Interval of removing settled records of wait topics, and old rows of the ledger.
+    pub cleanup_interval: Duration,
 }
 
-/// Credentials of a client, sent with the mechanism PLAIN.
+/// SASL mechanism of a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaslMechanism {
+    /// The password itself is sent.
+    Plain,
+    /// Challenge and response, with SHA-256.
+    ScramSha256,
+    /// Challenge and response, with SHA-512.
+    ScramSha512,
+}
+
+impl SaslMechanism {
+    fn name(self) -> &'static str {
+        match self {
+            SaslMechanism::Plain => "PLAIN",
+            SaslMechanism::ScramSha256 => "SCRAM-SHA-256",
+            SaslMechanism::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
+/// Credentials of a client.
 #[derive(Clone)]
 pub struct Sasl {
+    /// Mechanism, which the servers must have enabled.
+    pub mechanism: SaslMechanism,
     /// User name.
     pub user: String,
     /// Password.
@@ -49,17 +79,20 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             servers: "kafka:9092".into(),
+            tls: None,
             sasl: None,
+            table: "broker.kafka".into(),
             group_prefix: "crawlway".into(),
             client_id: "crawlway".into(),
             partitions: 8,
             replication: 0,
-            retention: Duration::from_secs(14 * 24 * 60 * 60),
+            retention: Duration::from_secs(7 * 24 * 60 * 60),
             max_message: 976 << 10,
             session_timeout: Duration::from_secs(10),
             max_gap: 20_000,
             publish_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(10),
+            cleanup_interval: Duration::from_secs(600),
         }
     }
 }
@@ -93,10 +126,27 @@ impl Options {
             .set("topic.metadata.refresh.interval.ms", "10000")
             .set("allow.auto.create.topics", "false")
             .set("log.connection.close", "false");
+        let protocol = match (&self.sasl, &self.tls) {
+            (None, None) => "plaintext",
+            (None, Some(_)) => "ssl",
+            (Some(_), None) => "sasl_plaintext",
+            (Some(_), Some(_)) => "sasl_ssl",
+        };
+        config.set("security.protocol", protocol);
+        if let Some(tls) = &self.tls {
+            let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();
+            match tls.ca() {
+                Some(ca) => config.set("ssl.ca.pem", text(ca)),
+                // The CA certificates of the system.
+                None => config.set("ssl.ca.location", "probe"),
+            };
+            if let Some((certificate, key)) = tls.identity() {
+                config.set("ssl.certificate.pem", text(certificate)).set("ssl.key.pem", text(key));
+            }
+        }
         if let Some(sasl) = &self.sasl {
             config
-                .set("security.protocol", "sasl_plaintext")
-                .set("sasl.mechanism", "PLAIN")
+                .set("sasl.mechanism", sasl.mechanism.name())
                 .set("sasl.username", &sasl.user)
                 .set("sasl.password", &sasl.password);
         }
@@ -155,7 +205,7 @@ mod tests {
 
     #[test]
     fn debug_output_contains_no_password() {
-        let sasl = Sasl { user: "user".into(), password: "hunter2".into() };
+        let sasl = Sasl { mechanism: SaslMechanism::Plain, user: "user".into(), password: "hunter2".into() };
         let options = Options { sasl: Some(sasl), ..Options::default() };
         let shown = format!("{options:?}");
         assert!(shown.contains("user") && !shown.contains("hunter2"), "{shown}");

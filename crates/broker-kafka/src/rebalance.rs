@@ -5,7 +5,8 @@
 //! made from the map of assigned partitions alone.
 
 use crate::{
-    connection::{Callbacks, Connection},
+    connection::Connection,
+    health::Callbacks,
     local_queue::{InFlight, LocalQueue, QueueState},
     names::Source,
     partition::Partition,

@@ -87,8 +87,7 @@ impl Engine {
     pub(crate) fn check_reachable(&self) -> Result<(), Failure> {
         self.check_open()?;
         if self.connection.health.is_down() {
-            let servers = &self.connection.options.servers;
-            return Err(Failure::Unavailable(format!("Kafka at {servers} is unreachable")));
+            return Err(Failure::Unavailable(self.connection.unreachable()));
         }
         Ok(())
     }

@@ -26,8 +26,7 @@ use tokio::sync::Notify;
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that a call waits for the first session.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval and size of removing old rows.
-const PURGE_INTERVAL: Duration = Duration::from_secs(600);
+/// Maximum number of old rows that are removed at once.
 const PURGE_ROWS: usize = 1000;
 
 /// Session of a broker handle.
@@ -98,7 +97,7 @@ impl Engine {
             if self.connection.health.is_down() {
                 let _ = self.blocking(|connection| connection.probe(Duration::from_secs(2))).await;
             }
-            if last_purge.elapsed() > PURGE_INTERVAL {
+            if last_purge.elapsed() > self.connection.options.cleanup_interval {
                 last_purge = Instant::now();
                 let _ = self.ledger.purge_expired(PURGE_ROWS).await;
                 self.trim_wait_topics().await;

@@ -3,16 +3,16 @@
 mod support;
 
 use crawlway_broker::{Broker, BrokerError, Defect, SettleOutcome, Verdict};
+use crawlway_broker_kafka::Options;
 use crawlway_testkit::servers;
 use rdkafka::{
     ClientConfig,
-    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
-    client::DefaultClientContext,
+    admin::{AdminOptions, NewTopic, TopicReplication},
     message::{Header, OwnedHeaders},
     producer::{FutureProducer, FutureRecord},
 };
 use std::time::Duration;
-use support::{Process, TestLedger, delete_topics, done, options, queue, receive};
+use support::{Process, TestLedger, admin, delete_topics, done, options, queue, receive};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_records_are_read_with_their_defects_and_copied_whole() {
@@ -60,11 +60,38 @@ async fn foreign_records_are_read_with_their_defects_and_copied_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn null_and_empty_keys_and_bodies_differ_in_copies_too() {
+    let (ledger, spec) = (TestLedger::open().await, queue("keys").prefetch(10));
+    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let broker = &*process.broker;
+    broker.declare(std::slice::from_ref(&spec)).await.unwrap();
+    let producer: FutureProducer =
+        ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
+    for (key, body) in [(None, None), (None, Some("")), (Some(""), None), (Some(""), Some(""))] {
+        let mut record = FutureRecord::<str, str>::to(spec.name.as_str());
+        (record.key, record.payload) = (key, body);
+        producer.send(record, Duration::from_secs(10)).await.unwrap();
+        for attempt in 1..=2 {
+            let delivery = receive(broker, &spec.name, 1).await.remove(0);
+            let message = &delivery.message;
+            assert_eq!((delivery.attempt, message.key.as_deref(), message.body.len()), (attempt, key, 0));
+            assert_eq!(message.defects.contains(&Defect::NullBody), body.is_none(), "{:?}", message.defects);
+            if attempt == 1 {
+                let retry = Verdict::Retry { after: Duration::ZERO, error: "failed".into() };
+                broker.settle(vec![(delivery.receipt, retry)]).await.remove(0).unwrap();
+            } else {
+                done(broker, &[delivery]).await;
+            }
+        }
+    }
+    delete_topics(broker, &servers::kafka()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn topics_that_could_lose_messages_are_refused() {
     let ledger = TestLedger::open().await;
     let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
-    let admin: AdminClient<DefaultClientContext> =
-        ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
+    let admin = admin(&servers::kafka());
     for (setting, value, expected) in [
         ("cleanup.policy", "compact", "it is compacted"),
         ("retention.ms", "60000", "retention.ms is 60000"),
@@ -83,6 +110,27 @@ async fn topics_that_could_lose_messages_are_refused() {
             other => panic!("{setting}={value} must be refused, the answer was {other:?}"),
         }
         let names = [spec.name.to_string(), format!("{}.wait", spec.name)];
+        let _ = admin.delete_topics(&[&names[0], &names[1]], &AdminOptions::new()).await;
+    }
+    // The partitions: too few for the delay tiers, and too few replicas.
+    let replicated =
+        Process::start(Options { replication: 3, ..options(&servers::kafka()) }, ledger.ledger.clone()).await;
+    for (broker, topic, expected) in [
+        (&process.broker, ".wait", "it has 1 partitions; expected 5"),
+        (&replicated.broker, "", "it has 1 replicas; expected 3"),
+    ] {
+        let spec = queue("refused");
+        let names = ["", ".wait"].map(|suffix| format!("{}{suffix}", spec.name));
+        for name in names.iter().filter(|name| topic.is_empty() || name.ends_with(topic)) {
+            let new = NewTopic::new(name, 1, TopicReplication::Fixed(1)).set("retention.ms", "-1");
+            admin.create_topics(&[new], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
+        }
+        match broker.declare(std::slice::from_ref(&spec)).await {
+            Err(BrokerError::Mismatch { difference, .. }) => {
+                assert!(difference.contains(expected), "{difference}");
+            }
+            other => panic!("{expected}: the answer was {other:?}"),
+        }
         let _ = admin.delete_topics(&[&names[0], &names[1]], &AdminOptions::new()).await;
     }
 }

@@ -98,7 +98,7 @@ pub(crate) async fn acquire(
     let error = |code, detail, not_before| FetchError { code, url: url.to_owned(), detail, not_before };
     let max_wait = match waiting {
         OnRateLimit::Wait { max_wait } => max_wait,
-        OnRateLimit::Defer if is_redirected => MAX_REDIRECT_WAIT,
+        OnRateLimit::Defer if is_redirected => MAX_REDIRECT_WAIT.max(2 * limits.min_delay),
         OnRateLimit::Defer => Duration::ZERO,
     };
     loop {

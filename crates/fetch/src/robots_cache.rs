@@ -267,7 +267,8 @@ async fn fetch(
                 ticket,
                 &request.rate_limit,
                 request.on_rate_limit,
-                hop > 0,
+                // Deferring the fetch of a redirect's target would begin with the redirect again.
+                hop > 0 || *page != request.url,
                 url.as_str(),
             )
             .await

@@ -64,6 +64,27 @@ pub(crate) struct Authentication {
     throttle: Arc<AuthThrottle>,
 }
 
+/// Check of a stored token during a long response.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenCheck {
+    tokens: TokenCache,
+    hash: TokenHash,
+    clock: Clock,
+}
+
+impl TokenCheck {
+    /// Whether the token is neither revoked nor expired. While the tokens cannot be read, it stays valid.
+    pub(crate) async fn is_valid(&self) -> bool {
+        match self.tokens.find(&self.hash).await {
+            Ok(Some(token)) => {
+                token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > self.clock.now())
+            }
+            Ok(None) => false,
+            Err(_) => true,
+        }
+    }
+}
+
 /// Request without a valid token.
 enum Refusal {
     /// No token was sent.
@@ -210,6 +231,10 @@ pub(crate) async fn check(
     if !is_public && !page && !authentication.allows(&caller, route) {
         return Problem::forbidden("this needs a token with the role `admin`; yours has the role `user`")
             .into_response();
+    }
+    if let (Some(given), Some(_)) = (&given, &caller.email) {
+        let (tokens, clock) = (authentication.tokens.clone(), authentication.clock.clone());
+        request.extensions_mut().insert(TokenCheck { tokens, hash: TokenHash::of(given), clock });
     }
     request.extensions_mut().insert(caller);
     let response = next.run(request).await;

@@ -53,13 +53,17 @@ impl Caller {
 impl Caller {
     /// E-mail address of the user whose requests are meant: the caller's own, the one that an admin names, or the default.
     pub(crate) fn user(&self, named: Option<&str>, default: Option<&Email>) -> Result<Email, Problem> {
-        let normalised = |text: &str| {
-            Email::normalised(text).map_err(|error| Problem::invalid(error.to_string()).field("email"))
+        let verbatim = |text: &str| {
+            Email::verbatim(text).map_err(|error| Problem::invalid(error.to_string()).field("email"))
         };
-        let own = self.email.as_deref().map(normalised).transpose()?;
-        match (self.role, own, named.map(normalised).transpose()?) {
+        let own = self.email.as_deref().map(verbatim).transpose()?;
+        match (self.role, own, named.map(verbatim).transpose()?) {
             (_, Some(own), None) => Ok(own),
-            (TokenRole::User, Some(own), Some(named)) if named != own => {
+            (TokenRole::User, Some(own), Some(named)) => {
+                // Users need not know how their own address is written.
+                if named == own || Email::normalised(named.as_str()).is_ok_and(|named| named == own) {
+                    return Ok(own);
+                }
                 Err(Problem::forbidden("`email` names another user").field("email"))
             }
             (TokenRole::User, None, _) => Err(Problem::forbidden("the token belongs to no user")),
@@ -99,6 +103,9 @@ mod tests {
         assert_eq!(Caller::anonymous().user(None, None).unwrap_err().status(), 403);
         let admin = Caller::admin();
         assert_eq!(admin.user(Some("a@example.com"), None).unwrap(), email);
+        for verbatim in ["Up.Case+tag@X.Org", "jürgen@münchen.example", "a@[127.0.0.1]"] {
+            assert_eq!(admin.user(Some(verbatim), None).unwrap().as_str(), verbatim);
+        }
         assert_eq!(admin.user(None, None).unwrap_err().status(), 400);
         assert_eq!(admin.user(None, Some(&email)).unwrap(), email);
         let named = Caller { email: Some("a@example.com".to_owned()), ..admin };

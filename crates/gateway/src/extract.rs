@@ -35,6 +35,23 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     }
 }
 
+/// No body: what is in one would be ignored.
+#[derive(Debug)]
+pub(crate) struct NoBody;
+
+impl<S: Send + Sync> FromRequest<S> for NoBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let body = Bytes::from_request(request, state).await.map_err(body_problem)?;
+        if body.is_empty() {
+            Ok(Self)
+        } else {
+            Err(Problem::invalid("expected no body, but parameters of the URL"))
+        }
+    }
+}
+
 fn body_problem(rejection: BytesRejection) -> Problem {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return Problem::too_large("the body exceeds the maximum size; split the request");

@@ -31,6 +31,7 @@ pub(crate) async fn track(State(tracking): State<Tracking>, mut request: Request
     let started = Instant::now();
     let id = client_id(request.headers()).unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let query = request.uri().query().map(str::to_owned);
     // Counted by route: the number of paths is unbounded.
     let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
     let caller = CallerSlot::default();
@@ -55,7 +56,7 @@ pub(crate) async fn track(State(tracking): State<Tracking>, mut request: Request
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let (status, took) = (response.status().as_u16(), started.elapsed());
     let route = route.unwrap_or_else(|| "none".to_owned());
-    audit(&caller, &id, &method, &route, &path, status);
+    audit(&caller, &id, &method, &route, &path, query.as_deref(), status);
     tracking.requests.count(&method, route, status, took);
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     // A dependency that is not ready is logged where it is noticed.
@@ -74,12 +75,13 @@ fn audit(
     method: &Method,
     route: &str,
     path: &str,
+    query: Option<&str>,
     status: u16,
 ) {
     let Some(caller) = caller.get().filter(|_| !method.is_safe()) else { return };
     let Some(token) = &caller.token_id else { return };
     let email = caller.email.as_deref();
-    tracing::info!(target: "crawlway::audit", token, email, %method, route, path, status, request_id, "change");
+    tracing::info!(target: "crawlway::audit", token, email, %method, route, path, query, status, request_id, "change");
 }
 
 /// Rejects a body whose `Content-Length` exceeds the maximum, before any of it is read.

@@ -121,5 +121,10 @@ pub(crate) fn texts(value: &Value) -> Option<Vec<String>> {
 
 /// Error for an unexpected answer.
 pub(crate) fn unexpected(value: &Value) -> Fault {
+    if let Value::ServerError(error) = value
+        && (error.code() == "WRONGTYPE" || error.details().is_some_and(|text| text.contains("WRONGTYPE")))
+    {
+        return Fault::Invalid("a key in Redis has another type: another program has written it".to_owned());
+    }
     Fault::Unavailable(format!("unexpected answer of Redis: {value:?}"))
 }

@@ -1,7 +1,7 @@
 //! What to do about an error of a TLS connection.
 //!
-//! Clients of databases pass the error of rustls on as text only, so that the text is what is recognised here. The tests of the
-//! backends show it to be so, each with a real server.
+//! Clients of databases pass the error of rustls on as text only, so that the text is what is recognised here. The client of Kafka has
+//! OpenSSL and its texts. The tests of the backends show it to be so, each with a real server.
 
 use crate::client::ClientTls;
 use std::error::Error;
@@ -17,6 +17,8 @@ const CLIENT_ALERTS: [&str; 8] = [
     "CertificateRevoked",
     "UnknownCA",
 ];
+/// The same alerts, as OpenSSL reports them: bad, unsupported, revoked, expired or unknown certificate, unknown CA, certificate required.
+const OPENSSL_CLIENT_ALERTS: [u8; 8] = [40, 42, 43, 44, 45, 46, 48, 116];
 /// Answer of PostgreSQL, which asks for the certificate after the handshake.
 const POSTGRESQL_WANTS_CERTIFICATE: &str = "requires a valid client certificate";
 
@@ -39,6 +41,17 @@ impl ClientTls {
                 ),
             });
         }
+        // OpenSSL does not say what is wrong with a certificate.
+        if has("certificate verify failed") {
+            let ca = self.setting("ca");
+            let signed = match self.ca_path() {
+                Some(path) => format!("the CA in `{ca}` (`{}`)", path.display()),
+                None => format!("a public CA (`{ca}` names others)"),
+            };
+            return Some(format!(
+                "the server's certificate is not signed by {signed}, has expired, or has other names than the host"
+            ));
+        }
         if has("certificate not valid for name") || has("NotValidForName") {
             return Some(
                 "the server's certificate has other names than the host in the URL; use one of these names, or a \
@@ -57,7 +70,11 @@ impl ClientTls {
         if has("invalid peer certificate") {
             return Some("the server's certificate is not valid; replace it on the server".to_owned());
         }
-        if has(POSTGRESQL_WANTS_CERTIFICATE) || CLIENT_ALERTS.iter().any(is_alert) {
+        let is_openssl_alert = |alert: &u8| has(&format!("SSL alert number {alert} "));
+        if has(POSTGRESQL_WANTS_CERTIFICATE)
+            || CLIENT_ALERTS.iter().any(is_alert)
+            || OPENSSL_CLIENT_ALERTS.iter().any(is_openssl_alert)
+        {
             let (certificate, key) = (self.setting("certificate"), self.setting("key"));
             return Some(match self.certificate_path() {
                 Some(path) => format!(
@@ -68,9 +85,14 @@ impl ClientTls {
                 None => format!("the server asks for a client certificate; set `{certificate}` and `{key}`"),
             });
         }
-        if has("received corrupt message of type InvalidContentType") || has("server does not support TLS") {
+        let without_tls = [
+            "received corrupt message of type InvalidContentType",
+            "server does not support TLS",
+            "connecting to a PLAINTEXT broker listener",
+        ];
+        if without_tls.iter().any(|text| has(text)) {
             return Some(
-                "the server has no TLS on this port; correct the port, or use a URL without TLS".to_owned(),
+                "the server has no TLS on this port; correct the port, or switch off TLS".to_owned(),
             );
         }
         None

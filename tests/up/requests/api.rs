@@ -96,6 +96,17 @@ fn several_urls_are_accepted_together_and_an_idempotency_key_repeats_the_answer(
     let one = json!({ "url": site.url("/ok/0"), "email": EMAIL });
     let (_, single) = post("three", &one);
     assert_eq!(post("three", &one).1["id"], single["id"]);
+    // A key belongs to the number of its URLs, too.
+    let two = json!({ "urls": [site.url("/ok/0"), site.url("/ok/1")], "email": EMAIL });
+    assert_eq!(post("three", &two).0, 409);
+    assert_eq!(post("four", &two).0, 202);
+    assert_eq!((post("four", &one).0, post("four", &two).0), (409, 202));
+    // A user who is named in the wrong place is not ignored.
+    let (status, refused) = up.post(&format!("/api/requests?email={EMAIL}"), &one);
+    assert_eq!(status, 400, "{refused}");
+    let body = json!({ "email": EMAIL }).to_string();
+    let (status, refused) = http::request(&up.address, "DELETE", "/api/requests", &[], &body).unwrap();
+    assert_eq!(status, 400, "{refused}");
 }
 
 #[test]

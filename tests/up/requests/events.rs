@@ -18,11 +18,19 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn open(address: &str, last_id: &str) -> Self {
+        Self::open_as(EMAIL, None, address, last_id)
+    }
+
+    /// Opens the stream of a user, with a token or without.
+    fn open_as(email: &str, token: Option<&str>, address: &str, last_id: &str) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let header = if last_id.is_empty() { String::new() } else { format!("last-event-id: {last_id}\r\n") };
+        let mut headers = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+        if !last_id.is_empty() {
+            headers += &format!("last-event-id: {last_id}\r\n");
+        }
         let request =
-            format!("GET /api/requests/events?email={EMAIL} HTTP/1.0\r\nhost: {address}\r\n{header}\r\n");
+            format!("GET /api/requests/events?email={email} HTTP/1.0\r\nhost: {address}\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut events = Self { lines: BufReader::new(stream), last_id: last_id.to_owned() };
         let head: Vec<String> =
@@ -30,7 +38,12 @@ impl Events {
         assert!(head[0].contains("200"), "{head:?}");
         assert!(head.iter().any(|line| line.to_lowercase() == "content-type: text/event-stream"), "{head:?}");
         // The first event has the position alone.
-        while events.line().is_some_and(|line| !line.is_empty()) {}
+        while let Some(line) = events.line().filter(|line| !line.is_empty()) {
+            if let Some(id) = line.strip_prefix("id: ") {
+                id.clone_into(&mut events.last_id);
+            }
+        }
+        assert!(!events.last_id.is_empty(), "a client without an event can resume");
         events
     }
 
@@ -89,6 +102,25 @@ fn changes_are_streamed_and_resumed_after_a_restart() {
     let new = up.add_request(&site.url("/ok/2"));
     assert_eq!(events.next(), change(&new, "pending"));
     assert_eq!(events.next(), change(&new, "completed"));
+}
+
+#[test]
+fn the_stream_of_a_revoked_token_ends_and_a_user_without_changes_resumes() {
+    let site = Site::serve();
+    let lab = single_process(&site, "");
+    let up = ready(lab.up());
+    let made = lab.run(&["token", "add", EMAIL, "--json"]);
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let mut events = Events::open_as(EMAIL, made["token"].as_str(), &up.address, "");
+    let first_id = events.last_id.clone();
+    assert!(lab.run(&["token", "revoke", made["id"].as_str().unwrap()]).status.success());
+    let id = up.add_request(&site.url("/ok/1"));
+    while let Some(line) = events.line() {
+        assert!(!line.contains(&id), "an event after the revocation: {line}");
+    }
+    let mut events = Events::open(&up.address, &first_id);
+    assert_eq!(events.next(), change(&id, "pending"), "what was missed");
+    assert_eq!(events.next(), change(&id, "completed"));
 }
 
 #[test]

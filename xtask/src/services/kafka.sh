@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs an Apache Kafka of one node in the foreground. The testkit uses it for private servers, too.
+# Runs a node of Apache Kafka in the foreground. The testkit uses it for private servers, too.
 # Arguments: data directory, installation, java, port of clients, port of the controller, file with further settings or "",
-# then `format`, or options of java.
+# then options of java, or `format` and options of the storage tool.
 set -eu
 data=$1 kafka=$2 java=$3 port=$4 controller=$5 more=$6
 shift 6
 mkdir -p "$data"
 # A formatted directory is copied: formatting takes a JVM of its own.
-[ -e "$data/log/meta.properties" ] || [ ! -e "$kafka/formatted" ] || cp -r "$kafka/formatted" "$data/log"
+[ "${1-}" = format ] || [ -e "$data/log/meta.properties" ] || [ ! -e "$kafka/formatted" ] || cp -r "$kafka/formatted" "$data/log"
 cat > "$data/server.properties" <<END
 process.roles=broker,controller
 node.id=1
@@ -49,7 +49,8 @@ run() {
         -cp "$classes" "$@"
 }
 if [ "${1-}" = format ]; then
-    run kafka.tools.StorageTool format -t crawlway-test-0000000Q -c "$data/server.properties"
+    shift
+    run kafka.tools.StorageTool format -t crawlway-test-0000000Q -c "$data/server.properties" "$@"
 fi
 [ ! -e "$kafka/classes.jsa" ] || set -- "-XX:SharedArchiveFile=$kafka/classes.jsa" -Xshare:auto "$@"
 run "$@" kafka.Kafka "$data/server.properties"

@@ -6,6 +6,7 @@ use crate::{
     output::{Cell, Column, Output, Table, Tone, one_line},
     service::{Target, UserRequests},
 };
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use crawlway_gateway::dto::UserRequest;
 use crawlway_store::requests::{MAX_PAGE_SIZE, RequestCursor, RequestQuery, RequestStatus};
@@ -130,7 +131,10 @@ async fn add(requests: &UserRequests, url: &str, wait: bool, output: &mut Output
     }
     let accepted = requests.add(url).await?;
     if wait {
-        return get(requests, &accepted.id, true, output).await;
+        let id = &accepted.id;
+        return get(requests, id, true, output)
+            .await
+            .with_context(|| format!("the request was accepted: `crawlway request get {id}` shows it"));
     }
     if output.is_json() {
         return Ok(output.json(&accepted)?);

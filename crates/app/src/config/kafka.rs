@@ -2,6 +2,7 @@
 
 use super::{
     secret::Secret,
+    tls::TlsSettings,
     value::{ByteSize, Count, Number, Span},
 };
 use serde::Deserialize;
@@ -20,6 +21,8 @@ const MAX_GAP: u32 = 24_000;
 #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "this build leaves out Kafka"))]
 pub(crate) struct KafkaSettings {
     pub(crate) servers: String,
+    pub(crate) security_protocol: SecurityProtocol,
+    pub(crate) sasl_mechanism: SaslMechanism,
     pub(crate) user: String,
     pub(crate) password: Secret,
     pub(crate) group_prefix: String,
@@ -31,6 +34,39 @@ pub(crate) struct KafkaSettings {
     pub(crate) max_gap: Count,
     pub(crate) publish_timeout: Span,
     pub(crate) ledger: LedgerKind,
+    pub(crate) tls: TlsSettings,
+}
+
+/// Encryption and login of connections, in Kafka's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SecurityProtocol {
+    Plaintext,
+    Ssl,
+    SaslPlaintext,
+    SaslSsl,
+}
+
+#[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "this build leaves out Kafka"))]
+impl SecurityProtocol {
+    pub(crate) fn has_tls(self) -> bool {
+        matches!(self, SecurityProtocol::Ssl | SecurityProtocol::SaslSsl)
+    }
+
+    pub(crate) fn has_sasl(self) -> bool {
+        matches!(self, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl)
+    }
+}
+
+/// SASL mechanism, in Kafka's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) enum SaslMechanism {
+    #[serde(rename = "PLAIN")]
+    Plain,
+    #[serde(rename = "SCRAM-SHA-256")]
+    ScramSha256,
+    #[serde(rename = "SCRAM-SHA-512")]
+    ScramSha512,
 }
 
 /// Store of the ledger.
@@ -61,6 +97,6 @@ impl KafkaSettings {
         if self.group_prefix.is_empty() || !self.group_prefix.chars().all(is_name) {
             return Err("expected letters, digits, `.`, `_` and `-`".to_owned());
         }
-        Ok(())
+        self.tls.check()
     }
 }

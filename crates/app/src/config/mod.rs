@@ -32,6 +32,8 @@ pub(crate) use brokers::BrokerInUse;
 pub(crate) use fetch::FetchSettings;
 pub(crate) use gateway::GatewaySettings;
 pub(crate) use inventory::{InventoryKind, InventoryTable};
+#[cfg(feature = "kafka")]
+pub(crate) use kafka::SaslMechanism;
 pub(crate) use kafka::{KafkaSettings, LedgerKind};
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use metrics::MetricsSettings;

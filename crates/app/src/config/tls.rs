@@ -39,6 +39,7 @@ mod tests {
         let key = "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----";
         for variable in [
             "CRAWLWAY_BROKER__RABBITMQ__TLS__KEY",
+            "CRAWLWAY_BROKER__KAFKA__TLS__KEY",
             "CRAWLWAY_REDIS__TLS__CA",
             "CRAWLWAY_RECORDS__POSTGRESQL__TLS__CERTIFICATE",
             "CRAWLWAY_INVENTORY__MONGODB__TLS__KEY",

@@ -2,13 +2,13 @@
 
 use super::ledger;
 use crate::{
-    config::{Config, KafkaSettings},
+    config::{self, Config, KafkaSettings},
     failure::UsageError,
     process::worker_name,
 };
 use anyhow::Context;
 use crawlway_broker::{QueueBackend, QueueSpec};
-use crawlway_broker_kafka::{Options, Sasl};
+use crawlway_broker_kafka::{Options, Sasl, SaslMechanism};
 use std::sync::Arc;
 
 /// Connects to the servers. `table` is the place of the broker in the settings, for errors.
@@ -54,14 +54,15 @@ fn options(settings: &KafkaSettings, table: &str) -> Result<Options, String> {
             "`{table}.kind` is \"kafka\", but nothing says where it is; set `{table}.kafka.servers`"
         ));
     }
-    let password = settings.password.expose();
-    if settings.user.is_empty() != password.is_empty() {
-        return Err(format!("`{table}.kafka.user` and `{table}.kafka.password` belong together; set both"));
-    }
-    let sasl = Sasl { user: settings.user.clone(), password: password.to_owned() };
+    let protocol = settings.security_protocol;
+    let tls = settings.tls.client(&format!("{table}.kafka.tls"))?;
+    let how = format!("set `{table}.kafka.security_protocol` to \"ssl\" or \"sasl_ssl\"");
+    tls.check_used(protocol.has_tls(), &how).map_err(|error| error.to_string())?;
     Ok(Options {
         servers: settings.servers.clone(),
-        sasl: (!settings.user.is_empty()).then_some(sasl),
+        tls: protocol.has_tls().then_some(tls),
+        sasl: sasl(settings, table)?,
+        table: format!("{table}.kafka"),
         group_prefix: settings.group_prefix.clone(),
         client_id: format!("crawlway {}", worker_name()),
         partitions: settings.partitions.0.get(),
@@ -75,14 +76,43 @@ fn options(settings: &KafkaSettings, table: &str) -> Result<Options, String> {
     })
 }
 
+/// Login of the settings.
+fn sasl(settings: &KafkaSettings, table: &str) -> Result<Option<Sasl>, String> {
+    let (user, password) = (settings.user.clone(), settings.password.expose().to_owned());
+    match (settings.security_protocol.has_sasl(), user.is_empty(), password.is_empty()) {
+        (true, false, false) => {}
+        (false, true, true) => return Ok(None),
+        (true, ..) => {
+            return Err(format!(
+                "`{table}.kafka.security_protocol` needs a login; set `{table}.kafka.user` and `{table}.kafka.password`"
+            ));
+        }
+        (false, ..) => {
+            return Err(format!(
+                "`{table}.kafka.user` or `{table}.kafka.password` is set, but there is no login; set \
+                 `{table}.kafka.security_protocol` to \"sasl_ssl\" or \"sasl_plaintext\""
+            ));
+        }
+    }
+    let mechanism = match settings.sasl_mechanism {
+        config::SaslMechanism::Plain => SaslMechanism::Plain,
+        config::SaslMechanism::ScramSha256 => SaslMechanism::ScramSha256,
+        config::SaslMechanism::ScramSha512 => SaslMechanism::ScramSha512,
+    };
+    Ok(Some(Sasl { mechanism, user, password }))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::SaslMechanism;
     use crate::config::tests::given;
 
     #[test]
     fn settings_become_options() {
         let config = given(&[
             ("CRAWLWAY_BROKER__KAFKA__SERVERS", "a:9092,b:9092"),
+            ("CRAWLWAY_BROKER__KAFKA__SECURITY_PROTOCOL", "sasl_ssl"),
+            ("CRAWLWAY_BROKER__KAFKA__SASL_MECHANISM", "SCRAM-SHA-512"),
             ("CRAWLWAY_BROKER__KAFKA__USER", "me"),
             ("CRAWLWAY_BROKER__KAFKA__PASSWORD", "hunter2"),
             ("CRAWLWAY_BROKER__KAFKA__PARTITIONS", "3"),
@@ -92,13 +122,27 @@ mod tests {
         assert_eq!((options.servers.as_str(), options.partitions), ("a:9092,b:9092", 3));
         let sasl = options.sasl.as_ref().expect("an account");
         assert_eq!((sasl.user.as_str(), sasl.password.as_str()), ("me", "hunter2"));
+        assert!(sasl.mechanism == SaslMechanism::ScramSha512 && options.tls.is_some());
         assert!(!format!("{options:?}").contains("hunter2"));
     }
 
     #[test]
-    fn half_an_account_is_refused() {
-        let config = given(&[("CRAWLWAY_BROKER__KAFKA__USER", "me")]).unwrap().config;
-        let Err(refused) = super::options(&config.broker.kafka, "broker") else { panic!("no password") };
-        assert!(refused.contains("`broker.kafka.password`"), "{refused}");
+    fn settings_that_contradict_each_other_are_refused() {
+        const PROTOCOL: &str = "CRAWLWAY_BROKER__KAFKA__SECURITY_PROTOCOL";
+        let certificates = crawlway_testkit::certificates::Certificates::new();
+        let ca = certificates.path("ca.pem").display().to_string();
+        for (variables, expected) in [
+            (&[("CRAWLWAY_BROKER__KAFKA__USER", "me")][..], "`broker.kafka.security_protocol`"),
+            (&[(PROTOCOL, "sasl_ssl"), ("CRAWLWAY_BROKER__KAFKA__USER", "me")], "`broker.kafka.password`"),
+            (&[(PROTOCOL, "sasl_plaintext")], "`broker.kafka.user`"),
+            (&[("CRAWLWAY_BROKER__KAFKA__TLS__CA", &ca)], "`broker.kafka.tls.ca`"),
+            (&[(PROTOCOL, "ssl"), ("CRAWLWAY_BROKER__KAFKA__TLS__CA", "/none.pem")], "/none.pem"),
+        ] {
+            let config = given(variables).unwrap().config;
+            let Err(refused) = super::options(&config.broker.kafka, "broker") else {
+                panic!("{variables:?}")
+            };
+            assert!(refused.contains(expected), "{refused}");
+        }
     }
 }

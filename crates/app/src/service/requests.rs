@@ -50,7 +50,7 @@ impl UserRequests {
         flows::require(config, "requests").map_err(UsageError)?;
         let email = match email {
             Some(email) => {
-                Email::normalised(&email).map_err(|error| UsageError(format!("--email: {error}")))?
+                Email::verbatim(&email).map_err(|error| UsageError(format!("--email: {error}")))?
             }
             None => config.requests.default_email().context("name the user with --email")?,
         };

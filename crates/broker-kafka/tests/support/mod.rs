@@ -12,6 +12,7 @@ use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions},
     client::DefaultClientContext,
+    consumer::{BaseConsumer, Consumer as _},
 };
 use std::{
     collections::BTreeSet,
@@ -89,10 +90,30 @@ pub(crate) async fn delete_topics(broker: &dyn QueueAdmin, servers: &str) {
         .iter()
         .flat_map(|spec| ["", ".wait", ".dead"].map(|suffix| format!("{}{suffix}", spec.name)))
         .collect();
-    let admin: AdminClient<DefaultClientContext> =
-        ClientConfig::new().set("bootstrap.servers", servers).create().expect("a client");
+    let admin = admin(servers);
     let names: Vec<&str> = topics.iter().map(String::as_str).collect();
     let _ = admin.delete_topics(&names, &AdminOptions::new()).await;
+}
+
+/// Administrative client of another program.
+pub(crate) fn admin(servers: &str) -> AdminClient<DefaultClientContext> {
+    ClientConfig::new().set("bootstrap.servers", servers).create().expect("a client")
+}
+
+/// First offset and end of a partition.
+pub(crate) fn watermarks(servers: &str, topic: &str, partition: i32) -> (i64, i64) {
+    let client: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", servers).create().expect("a client");
+    client.fetch_watermarks(topic, partition, Duration::from_secs(10)).expect("offsets")
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < DEADLINE, "{what}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Spec of a queue that no other test uses.
@@ -129,9 +150,12 @@ pub(crate) async fn publish_numbers(broker: &dyn Broker, queue: &QueueName, coun
     }
 }
 
+/// Number of a message.
+pub(crate) fn number(delivery: &Delivery) -> usize {
+    String::from_utf8_lossy(&delivery.message.body).parse().expect("a number")
+}
+
 pub(crate) fn numbers(deliveries: &[Delivery]) -> BTreeSet<usize> {
-    let number =
-        |delivery: &Delivery| String::from_utf8_lossy(&delivery.message.body).parse().expect("a number");
     deliveries.iter().map(number).collect()
 }
 

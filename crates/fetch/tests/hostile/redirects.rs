@@ -4,8 +4,15 @@ use crate::{
     server::{Server, page, redirect as to},
     setup::{expect, fetch, fetcher, request, within},
 };
-use crawlway_fetch::{FetchCode, Validators};
-use std::sync::atomic::Ordering;
+use crawlway_fetch::{FetchCode, OnRateLimit, Request, Validators};
+use crawlway_store::rate_limiter::RateLimits;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
@@ -109,6 +116,40 @@ async fn a_redirect_to_tls_is_a_new_connection() {
     // The server does not speak TLS; the failed handshake shows that the client does.
     expect(fetch(&server.url("/")).await, FetchCode::TlsHandshake);
     assert_eq!(plain.connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_origin_of_the_host_waits_for_its_robots_file() {
+    let target = Server::by_path(|path| page("200 OK", "", path.as_bytes())).await;
+    let (port, asked) = (target.address.port(), Arc::new(AtomicUsize::new(0)));
+    let counted = asked.clone();
+    let server = Server::by_path(move |path| match path {
+        "/robots.txt" => page("404 Not Found", "", b""),
+        _ => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            to(&format!("http://same.test:{port}/end"))
+        }
+    })
+    .await;
+    let request = Request {
+        obey_robots: true,
+        on_rate_limit: OnRateLimit::Defer,
+        rate_limit: RateLimits::one_at_a_time(Duration::from_millis(200)),
+        ..request(&format!("http://same.test:{}/start", server.address.port()))
+    };
+    let fetcher = fetcher();
+    let fetched = loop {
+        match within(&fetcher, &request).await {
+            Ok(fetched) => break fetched,
+            Err(error) => assert_eq!(error.code, FetchCode::RateLimited, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(
+        (&*fetched.body, asked.load(Ordering::SeqCst)),
+        (&b"/end"[..], 1),
+        "the redirect is fetched once"
+    );
 }
 
 #[tokio::test]

@@ -57,6 +57,9 @@ pub(super) struct Valid {
     deadline: Option<Timestamp>,
 }
 
+/// Time before the deadline of a request in which no further attempt is made.
+const DEADLINE_MARGIN: Duration = Duration::from_secs(2);
+
 /// Result of one attempt.
 enum Attempt {
     Fetched(Box<FetchResponse>),
@@ -91,9 +94,21 @@ impl FetchStage {
         };
         let now = context.clock.now();
         if valid.deadline.is_some_and(|deadline| deadline <= now) {
-            return Ok(self.failed(&valid.head, "the request has passed its deadline".to_owned()));
+            let created_at = &valid.head.created_at;
+            let error =
+                format!("no attempt before the deadline of the request, which was created at {created_at}");
+            return Ok(self.failed(&valid.head, error));
         }
-        match self.fetch(&valid, context).await? {
+        let fetched = match self.fetch(&valid, context).await {
+            // The request would pass its deadline without this reason.
+            Err(StageError::DeferGroup { until, reason })
+                if valid.deadline.is_some_and(|deadline| until + DEADLINE_MARGIN >= deadline) =>
+            {
+                Err(format!("the deadline is before the next attempt; {reason}"))
+            }
+            fetched => fetched?,
+        };
+        match fetched {
             Ok(response) => {
                 fail::passed(NAME, FetchStep::Fetched.name());
                 let status = response.status;

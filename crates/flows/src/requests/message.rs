@@ -177,8 +177,8 @@ pub(super) fn read_response(head: &Head, body: &[u8]) -> Result<Answer, Invalid>
     let result = match (success, scraped_data, error_message) {
         (true, Some(data), _) => Ok(data),
         (true, None, _) => return Err(Invalid("`scrapedData` is missing; expected any JSON".to_owned())),
-        (false, _, Some(error)) => Err(error),
-        (false, _, None) => return Err(Invalid("`errorMessage` is missing; expected a text".to_owned())),
+        (false, _, Some(error)) if !error.is_empty() => Err(error),
+        (false, ..) => return Err(Invalid("`errorMessage` is missing or empty; expected a text".to_owned())),
     };
     Ok(Answer { key: head.key.clone(), created_at: head.created_at.clone(), result })
 }
@@ -315,6 +315,7 @@ mod tests {
             (r#"{"success":"yes","scrapedData":1}"#, "`success` is \"yes\""),
             (r#"{"success":true}"#, "`scrapedData` is missing"),
             (r#"{"success":false}"#, "`errorMessage` is missing"),
+            (r#"{"success":false,"errorMessage":""}"#, "`errorMessage` is missing or empty"),
             (r#"{"success":false,"errorMessage":[]}"#, "`errorMessage` is a list; expected a text"),
             ("not JSON", "not JSON"),
         ] {

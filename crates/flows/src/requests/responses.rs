@@ -4,7 +4,7 @@ use super::message::{self, Head};
 use crawlway_broker::{Delivery, MessageId};
 use crawlway_flow::{Context, Invalid, Item, Output, Stage, StageError};
 use crawlway_store::{
-    RequestStore,
+    RequestStore, StoreError,
     requests::{Answer, ApplyOutcome, RequestKey},
 };
 use std::{collections::HashMap, sync::Arc};
@@ -30,7 +30,7 @@ pub(super) struct ResponseStage {
 
 impl ResponseStage {
     /// Applies answers, of which several may be to one request.
-    async fn apply(&self, answers: Vec<&Answer>) -> Result<Vec<ApplyOutcome>, StageError> {
+    async fn apply(&self, answers: Vec<&Answer>) -> Vec<Result<ApplyOutcome, StageError>> {
         let mut rounds: Vec<Vec<usize>> = Vec::new();
         let mut answered: HashMap<&RequestKey, usize> = HashMap::new();
         for (place, answer) in answers.iter().enumerate() {
@@ -40,14 +40,30 @@ impl ResponseStage {
             }
             rounds[*round].push(place);
         }
-        let mut outcomes = vec![ApplyOutcome::Deleted; answers.len()];
+        let mut outcomes = vec![Ok(ApplyOutcome::Deleted); answers.len()];
         for places in rounds {
             let batch: Vec<Answer> = places.iter().map(|place| answers[*place].clone()).collect();
-            for (place, outcome) in places.iter().zip(self.store.apply(&batch).await?) {
+            for (place, outcome) in places.iter().zip(self.apply_each(&batch).await) {
                 outcomes[*place] = outcome;
             }
         }
-        Ok(outcomes)
+        outcomes
+    }
+
+    /// Applies answers to different requests. One that cannot be stored does not hold up the others.
+    async fn apply_each(&self, batch: &[Answer]) -> Vec<Result<ApplyOutcome, StageError>> {
+        match self.store.apply(batch).await {
+            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+            Err(StoreError::Invalid { .. }) if batch.len() > 1 => {
+                let mut outcomes = Vec::new();
+                for answer in batch {
+                    let outcome = self.store.apply(std::slice::from_ref(answer)).await;
+                    outcomes.push(outcome.map(|outcomes| outcomes[0]).map_err(StageError::from));
+                }
+                outcomes
+            }
+            Err(error) => vec![Err(error.into()); batch.len()],
+        }
     }
 }
 
@@ -85,13 +101,12 @@ impl Stage for ResponseStage {
 
     async fn run(&self, batch: Vec<Item<Response>>, _: &Context) -> Vec<Result<Done, StageError>> {
         let outcomes = self.apply(batch.iter().map(|item| &item.value.answer).collect()).await;
-        let outcomes = match outcomes {
-            Ok(outcomes) => outcomes,
-            Err(error) => return batch.iter().map(|_| Err(error.clone())).collect(),
-        };
-        let finish = |(item, outcome): (Item<Response>, ApplyOutcome)| match item.value.invalid {
-            Some(reason) => Err(StageError::Permanent { reason }),
-            None => Ok(done(&item.value.answer, outcome)),
+        let finish = |(item, outcome): (Item<Response>, Result<ApplyOutcome, StageError>)| {
+            let outcome = outcome?;
+            match item.value.invalid {
+                Some(reason) => Err(StageError::Permanent { reason }),
+                None => Ok(done(&item.value.answer, outcome)),
+            }
         };
         batch.into_iter().zip(outcomes).map(finish).collect()
     }

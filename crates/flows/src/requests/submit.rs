@@ -68,6 +68,9 @@ pub enum SubmitError {
         /// URL of the earlier request.
         url: String,
     },
+    /// Another number of URLs under the same idempotency key.
+    #[error("the idempotency key was used before, for another number of URLs")]
+    KeyReusedForOthers,
     /// Broker without a connection.
     #[error(transparent)]
     Broker(#[from] BrokerError),
@@ -98,7 +101,12 @@ impl Submitter {
         let requests = urls.iter().enumerate().map(request).collect::<Result<Vec<_>, SubmitError>>()?;
         // Fails fast, since a client waits for the answer.
         self.broker.reachable_for(&crawl_requests())?;
-        let outcomes = self.store.add(&requests).await?;
+        if let Some(key) = idempotency_key {
+            self.check_count(email, key, urls.len()).await?;
+        }
+        // The first comes last: once it is stored, all are, and their number is known.
+        let mut outcomes = self.store.add(requests.get(1..).unwrap_or_default()).await?;
+        outcomes.splice(0..0, self.store.add(requests.get(..1).unwrap_or_default()).await?);
         fail::passed(NAME, SubmitStep::Stored.name());
         let is_new = |outcome: &AddOutcome| *outcome == AddOutcome::Added;
         let new: Vec<CrawlRequest> = requests
@@ -121,6 +129,23 @@ impl Submitter {
             AddOutcome::Exists(known) => Err(SubmitError::KeyReused { url: known.url }),
         };
         requests.into_iter().zip(outcomes).map(submitted).collect()
+    }
+}
+
+impl Submitter {
+    /// Checks that an idempotency key was not used for another number of URLs.
+    async fn check_count(&self, email: &str, key: &str, count: usize) -> Result<(), SubmitError> {
+        let is_stored = async |place: usize| {
+            let request = RequestKey::new(email, derived_id(email, key, place));
+            Ok::<bool, StoreError>(self.store.get(&request).await?.is_some())
+        };
+        if !is_stored(0).await? {
+            return Ok(());
+        }
+        match is_stored(count.saturating_sub(1)).await? && !is_stored(count).await? {
+            true => Ok(()),
+            false => Err(SubmitError::KeyReusedForOthers),
+        }
     }
 }
 

@@ -148,7 +148,7 @@ pub async fn submit(
             Error::invalid(error.to_string()).field(format!("urls[{place}]"))
         }
         SubmitError::Url { error, .. } => Error::invalid(error.to_string()).field("url"),
-        SubmitError::KeyReused { .. } => {
+        SubmitError::KeyReused { .. } | SubmitError::KeyReusedForOthers => {
             Error::new(ErrorKind::Conflict, error.to_string()).field("idempotency-key")
         }
         SubmitError::Broker(error) => Error::new(ErrorKind::BrokerDown, error.to_string()),

@@ -20,6 +20,15 @@ struct Current {
     has_deadline: bool,
 }
 
+/// A request with the URL of the value that it replaces, which another program has written in its own form.
+fn with_url(request: CrawlRequest, replaced: &str) -> CrawlRequest {
+    let replaced: Option<serde_json::Value> = serde_json::from_str(replaced).ok();
+    match replaced.as_ref().and_then(|value| value["url"].as_str()) {
+        Some(url) => CrawlRequest { url: url.to_owned(), ..request },
+        None => request,
+    }
+}
+
 impl RedisRequests {
     /// Texts of stored requests; empty for a missing one.
     pub(super) async fn read(&self, keys: &[RequestKey]) -> Result<Vec<String>, Fault> {
@@ -87,7 +96,7 @@ impl RedisRequests {
             let keeps_late = self.0.policy.keep_late_answers && answer.result.is_ok();
             let (outcome, new) = match &request {
                 _ if deleted => (ApplyOutcome::Deleted, None),
-                None => (ApplyOutcome::Created, Some(answer.request())),
+                None => (ApplyOutcome::Created, Some(with_url(answer.request(), &text))),
                 Some(old) if old.status == RequestStatus::Pending => {
                     (ApplyOutcome::Applied, Some(old.answered(answer)))
                 }

@@ -25,7 +25,7 @@ use crate::{
     script::{Call, Script, text, texts, unexpected},
 };
 use crawlway_store::{
-    RequestPolicy, RequestStore, StoreError,
+    RequestPolicy, RequestStore, StoreError, Timestamp,
     requests::{
         AddOutcome, Answer, ApplyOutcome, Change, ChangeId, CrawlRequest, DELETED_TTL, MAX_CHANGES,
         RequestKey, RequestPage, RequestQuery, RequestStatus,
@@ -33,6 +33,9 @@ use crawlway_store::{
 };
 use redis::{Pipeline, Value};
 use std::{sync::Arc, time::Duration};
+
+/// Time past the deadline after which a pending request is taken for one without a deadline.
+const OVERDUE_GRACE: Duration = Duration::from_secs(10);
 
 /// Requests on Redis. [`RedisStore::requests`] opens them; clones share one connection.
 #[derive(Debug, Clone)]
@@ -110,6 +113,20 @@ impl RedisRequests {
         let (key, timeout) = (keys::deadlines(&self.0.store), self.0.policy.timeout);
         let calls: Vec<Call> =
             keys.map(|request| self.schedule(key.clone(), &keys::deadline(request), timeout)).collect();
+        self.run(&calls).await.map(drop)
+    }
+
+    /// Has pending requests that are past their deadline fail at the next [`expire`](RequestStore::expire): another program may have
+    /// written them without one.
+    async fn expire_overdue(&self, requests: &[CrawlRequest]) -> Result<(), Fault> {
+        let oldest = Timestamp::now() - self.0.policy.timeout - OVERDUE_GRACE;
+        let is_overdue =
+            |request: &&CrawlRequest| request.status == RequestStatus::Pending && request.created() < oldest;
+        let key = keys::deadlines(&self.0.store);
+        let schedule = |request: &CrawlRequest| {
+            self.schedule(key.clone(), &keys::deadline(&request.key()), Duration::ZERO)
+        };
+        let calls: Vec<Call> = requests.iter().filter(is_overdue).map(schedule).collect();
         self.run(&calls).await.map(drop)
     }
 
@@ -258,11 +275,15 @@ impl RequestStore for RedisRequests {
 
     async fn get(&self, key: &RequestKey) -> Result<Option<CrawlRequest>, StoreError> {
         let stored = self.read(std::slice::from_ref(key)).await?;
-        Ok(stored.first().and_then(|text| serde_json::from_str(text).ok()))
+        let request: Option<CrawlRequest> = stored.first().and_then(|text| serde_json::from_str(text).ok());
+        self.expire_overdue(request.as_slice()).await?;
+        Ok(request)
     }
 
     async fn list(&self, email: &str, query: &RequestQuery) -> Result<RequestPage, StoreError> {
-        self.page(email, query).await
+        let page = self.page(email, query).await?;
+        self.expire_overdue(&page.requests).await?;
+        Ok(page)
     }
 
     async fn delete(&self, key: &RequestKey) -> Result<bool, StoreError> {

@@ -6,8 +6,8 @@ use std::fmt;
 /// Maximum length of an address in bytes (RFC 5321).
 const MAX_BYTES: usize = 254;
 
-/// Normalised e-mail address: ASCII, lower case, without quotes, brackets and colons, so that no two addresses look alike and
-/// none reaches into the key of another user.
+/// E-mail address of a user. That of a token is normalised: ASCII, lower case, without quotes and brackets, so that no two look
+/// alike. That of another program is used verbatim. None has a colon, which would reach into the key of another user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Email(String);
 
@@ -20,6 +20,11 @@ impl Email {
     /// Validates and normalises the address of a new user.
     pub fn normalised(text: &str) -> Result<Self, InvalidEmail> {
         normalise_email(text).map(Self).map_err(InvalidEmail)
+    }
+
+    /// Address of another program, which is used verbatim.
+    pub fn verbatim(text: &str) -> Result<Self, InvalidEmail> {
+        Self::check(text).map(|()| Self(text.to_owned()))
     }
 
     /// Checks an address of another program, which is used verbatim.

@@ -9,6 +9,9 @@ use crate::{
 use crawlway_broker::Timestamp;
 use crawlway_gateway::dto::{DeadLetterView, DeadListCursor};
 
+/// Maximum number of characters of a URL or a reason; `dead show` has all.
+const MAX_CELL: usize = 200;
+
 pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
     let ListArgs { queue, filter, limit, after } = args;
     let filter = filter.into_filter(None);
@@ -38,13 +41,21 @@ pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) ->
     Ok(())
 }
 
+/// Text for a cell: one long text would widen the column of all rows.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_CELL) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn row(letter: DeadLetterView, now: Timestamp) -> [Cell; 6] {
     [
         Cell::new(letter.id),
         Cell::new(letter.queue),
         Cell::new(ago_text(&letter.dead_at, now)),
         Cell::number(u64::from(letter.attempts)),
-        Cell::new(letter.url.unwrap_or(letter.message.id)),
-        Cell::new(letter.reason),
+        Cell::new(shortened(&letter.url.or(letter.message.key).unwrap_or(letter.message.id))),
+        Cell::new(shortened(&letter.reason)),
     ]
 }

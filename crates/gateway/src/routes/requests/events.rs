@@ -2,8 +2,8 @@
 
 use super::user_requests::UserQuery;
 use crate::{
-    caller::Caller, dto::RequestEvent, extract::QueryParams, problem::Problem, requests::RequestService,
-    requests::Subscription, state::GatewayState,
+    auth::TokenCheck, caller::Caller, dto::RequestEvent, extract::QueryParams, problem::Problem,
+    requests::RequestService, requests::Subscription, state::GatewayState,
 };
 use axum::{
     Extension,
@@ -24,6 +24,10 @@ use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration}
 
 /// Header with the id of the last event that the client has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
+/// Id of the position before the first change, since an empty id is not sent back.
+const START: &str = "start";
+/// Interval of looking whether the token is still valid.
+const TOKEN_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of changes of one read.
 const BATCH: usize = 100;
 /// Delay before a read is repeated that failed.
@@ -37,19 +41,26 @@ struct Feed {
     subscription: Subscription,
     pending: VecDeque<Change>,
     stop: Shutdown,
+    token: Option<TokenCheck>,
     /// Whether the position was sent, so that a client without an event can resume, too.
     is_open: bool,
 }
 
 impl Feed {
-    /// The next event; `None` at the shutdown.
+    /// The next event; `None` at the shutdown, and once the token is not valid any more.
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         if !self.is_open {
             self.is_open = true;
-            let first = Event::default().id(&*self.position.0).comment("open");
+            let position = if self.position.0.is_empty() { START } else { &*self.position.0 };
+            let first = Event::default().id(position).comment("open");
             return Some((Ok(first), self));
         }
         loop {
+            if let Some(token) = &self.token
+                && !token.is_valid().await
+            {
+                return None;
+            }
             if let Some(change) = self.pending.pop_front() {
                 self.position = change.id.clone();
                 return Some((Ok(event(&change)), self));
@@ -65,6 +76,7 @@ impl Feed {
             if self.pending.is_empty() {
                 tokio::select! {
                     () = self.subscription.changed() => {}
+                    () = tokio::time::sleep(TOKEN_INTERVAL), if self.token.is_some() => {}
                     _ = self.stop.requested() => return None,
                 }
             }
@@ -93,16 +105,19 @@ pub(super) async fn events(
     State(state): State<GatewayState>,
     Extension(service): Extension<RequestService>,
     caller: Caller,
+    token: Option<Extension<TokenCheck>>,
     headers: HeaderMap,
     QueryParams(query): QueryParams<UserQuery>,
 ) -> Result<Response, Problem> {
     let email = service.user(&caller, query.email.as_deref())?.as_str().to_owned();
     let store = state.connected(&service.store)?;
     let subscription = service.subscribe(&*store, &email).await?;
-    let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(|id| ChangeId(id.to_owned()));
+    let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+    let last = last.map(|id| ChangeId(if id == START { String::new() } else { id.to_owned() }));
     let position = last.unwrap_or_else(|| subscription.position.clone());
     let (pending, stop) = (VecDeque::new(), service.stop().clone());
-    let feed = Feed { store, email, position, subscription, pending, stop, is_open: false };
+    let token = token.map(|Extension(token)| token);
+    let feed = Feed { store, email, position, subscription, pending, stop, token, is_open: false };
     let mut response =
         Sse::new(stream::unfold(feed, Feed::next)).keep_alive(KeepAlive::default()).into_response();
     // Proxies must not buffer the stream.

@@ -3,7 +3,7 @@
 use crate::{
     caller::Caller,
     dto::{AcceptedRequests, DeletedRequests, RequestList, UserRequest},
-    extract::{JsonBody, PathParams, QueryParams},
+    extract::{JsonBody, NoBody, PathParams, QueryParams},
     problem::Problem,
     requests::RequestService,
     routes::{default_limit, uncancelled},
@@ -54,6 +54,11 @@ pub(super) struct UserQuery {
     pub(super) email: Option<String>,
 }
 
+/// No parameters: a user that is named in one would be ignored.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoQuery {}
+
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -98,6 +103,7 @@ pub(super) async fn add(
     Extension(service): Extension<RequestService>,
     caller: Caller,
     headers: HeaderMap,
+    QueryParams(NoQuery {}): QueryParams<NoQuery>,
     JsonBody(NewRequest { url, urls, email }): JsonBody<NewRequest>,
 ) -> Result<Response, Problem> {
     let email = service.user(&caller, email.as_deref())?;
@@ -203,6 +209,7 @@ pub(super) async fn delete_all(
     Extension(service): Extension<RequestService>,
     caller: Caller,
     QueryParams(query): QueryParams<UserQuery>,
+    _: NoBody,
 ) -> Result<Json<DeletedRequests>, Problem> {
     let email = service.user(&caller, query.email.as_deref())?;
     let store = state.connected(&service.store)?;
