@@ -1,6 +1,7 @@
 //! Declaring: topics are created, or verified and refused if they differ in what matters.
 
 use crate::{
+    admin::{TRANSIENT_DELAY, TRANSIENT_WAIT},
     engine::Engine,
     error::Failure,
     local_queue::LocalQueue,
@@ -15,7 +16,7 @@ use rdkafka::{
     consumer::{CommitMode, Consumer as _},
     types::RDKafkaErrorCode,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 impl Options {
     /// Refuses what this backend cannot guarantee, without asking a server.
@@ -154,11 +155,21 @@ impl Engine {
     async fn layout_difference(&self, topic: &str, partitions: usize) -> Result<Option<String>, Failure> {
         let topic = topic.to_owned();
         let read = move |connection: &crate::connection::Connection| -> Result<(usize, usize), Failure> {
-            let metadata =
-                connection.marks.fetch_metadata(Some(&topic), connection.options.request_timeout)?;
-            let found = metadata.topics().first().map(|topic| topic.partitions()).unwrap_or_default();
-            let replicas = found.iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
-            Ok((found.len(), replicas))
+            let start = Instant::now();
+            loop {
+                let metadata =
+                    connection.marks.fetch_metadata(Some(&topic), connection.options.request_timeout)?;
+                let found = metadata.topics().first().map(|topic| topic.partitions()).unwrap_or_default();
+                if let Some(replicas) = found.iter().map(|partition| partition.replicas().len()).min() {
+                    return Ok((found.len(), replicas));
+                }
+                // Another process may have made it a moment ago.
+                if start.elapsed() >= TRANSIENT_WAIT {
+                    let detail = format!("Kafka does not describe the partitions of the topic `{topic}`");
+                    return Err(Failure::Unavailable(detail));
+                }
+                std::thread::sleep(TRANSIENT_DELAY);
+            }
         };
         let (found, replicas) = self.blocking(read).await??;
         let replication = self.connection.options.replication as usize;

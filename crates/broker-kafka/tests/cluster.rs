@@ -56,11 +56,11 @@ impl Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "three servers: `cargo xtask test --only kafka-cluster`"]
-async fn a_killed_node_of_three_loses_nothing_and_work_goes_on() {
+async fn three_nodes_of_which_each_is_killed_lose_nothing_and_work_on() {
     let mut nodes = PrivateKafka::start_cluster();
     let servers = nodes.each_ref().map(PrivateKafka::address).join(",");
-    let (ledger, spec) = (TestLedger::open().await, queue("cluster").prefetch(u32::try_from(PREFETCH).unwrap()));
+    let (ledger, spec) =
+        (TestLedger::open().await, queue("cluster").prefetch(u32::try_from(PREFETCH).unwrap()));
     let replicated = Options {
         partitions: 6,
         replication: 3,

@@ -36,7 +36,7 @@ const TABLE: &[Row] = &[
     ("broker-conformance", "broker conformance", ""),
     ("store-conformance", "store conformance", "clock store-* search-index"),
     // Backends: their contract, and in tests its suite. Kafka cannot keep all state of its queues and has a ledger.
-    ("broker-kafka", "broker store clock", "testkit broker-conformance conformance store-sql"),
+    ("broker-kafka", "broker store clock tls", "testkit broker-conformance conformance store-sql"),
     ("broker-*", "broker clock lock tls", "testkit broker-conformance conformance"),
     // Their rate limiters are compared with the embedded one.
     ("store-redis", "store clock tls", "testkit store-conformance store-embedded"),
