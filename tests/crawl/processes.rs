@@ -53,6 +53,7 @@ impl Servers {
             ("RABBITMQ_PASSWORD", self.rabbitmq.password),
             ("CRAWLWAY_SEEN__KIND", "redis".to_owned()),
             ("CRAWLWAY_RATE_LIMIT__KIND", "redis".to_owned()),
+            ("CRAWLWAY_RATE_LIMIT__LEASE", "5s".to_owned()),
             ("CRAWLWAY_REDIS__URL", self.redis),
             ("CRAWLWAY_REDIS__PREFIX", format!("shared-{}-{number}", std::process::id())),
             ("CRAWLWAY_SEARCH__INDEX", "postgresql".to_owned()),

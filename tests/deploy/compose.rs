@@ -68,7 +68,23 @@ pub(crate) const INVENTORY: Stack = Stack {
     data: &[("rabbitmq", "/var/lib/rabbitmq"), ("mongodb", "/data/db"), ("worker", "/var/lib/crawlway")],
 };
 
-pub(crate) const STACKS: [Stack; 2] = [SEARCH, INVENTORY];
+pub(crate) const REQUESTS: Stack = Stack {
+    file: "requests.compose.yaml",
+    settings: "requests.toml",
+    gateway: "gateway",
+    parts: &["gateway,requests:responses", "requests:fetch"],
+    kinds: &[
+        ("broker.kind", "kafka"),
+        ("broker.kafka.ledger", "redis"),
+        ("requests.store", "redis"),
+        ("rate_limit.kind", "redis"),
+    ],
+    addresses: &["redis.url"],
+    ports: &[("kafka", &[9092]), ("redis", &[6379])],
+    data: &[("kafka", "/var/lib/kafka/data"), ("redis", "/data"), ("gateway", "/var/lib/crawlway")],
+};
+
+pub(crate) const STACKS: [Stack; 3] = [SEARCH, INVENTORY, REQUESTS];
 
 impl Stack {
     /// The compose file with a complete `.env`.
@@ -110,7 +126,7 @@ pub(crate) fn documented_variables() -> Vec<String> {
 /// A unique value for each variable.
 pub(crate) fn sample_variables() -> Variables {
     let value = |name: &str| match name {
-        "CRAWL_WORKERS" => "3".to_owned(),
+        "CRAWL_WORKERS" | "REQUEST_WORKERS" => "3".to_owned(),
         _ => format!("samplevalue{}", name.replace('_', "").to_lowercase()),
     };
     documented_variables().into_iter().map(|name| (name.clone(), value(&name))).collect()

@@ -1,7 +1,7 @@
 //! `deploy/README.md`: the services and commands in it exist. No container is started.
 
 use crate::{
-    compose::{INVENTORY, STACKS, read, services, texts},
+    compose::{STACKS, read, services, texts},
     program::assert_is_a_command,
 };
 use std::collections::BTreeSet;
@@ -50,8 +50,9 @@ fn commands_in_the_readme_are_valid() {
         let words = words(&line);
         let arguments = match words[..] {
             ["docker", "compose", "exec", "gateway", "crawlway", ref arguments @ ..] => arguments,
-            ["docker", "compose", "-f", file, "exec", "worker", "crawlway", ref arguments @ ..] => {
-                assert_eq!(file, INVENTORY.file);
+            ["docker", "compose", "-f", file, "exec", service, "crawlway", ref arguments @ ..] => {
+                let stack = STACKS.into_iter().find(|stack| stack.file == file).unwrap();
+                assert!(!stack.compose()["services"][service]["build"].is_null(), "{line}");
                 arguments
             }
             ["docker", "exec", "crawlway", "crawlway", ref arguments @ ..] => arguments,

@@ -1,8 +1,8 @@
 //! Passwords: none is in a file, none has a default, and client and server get the same one.
 
 use crate::compose::{
-    INVENTORY, SEARCH, STACKS, Stack, Variables, app_services, environment, read, sample_variables, services,
-    texts,
+    INVENTORY, REQUESTS, SEARCH, STACKS, Stack, Variables, app_services, environment, read, sample_variables,
+    services, texts,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -33,7 +33,18 @@ fn secrets_of(service: &Value) -> Vec<String> {
     let in_addresses = variables.values().filter_map(|value| password_of(value));
     let command = texts(&service["command"]);
     let flags = command.windows(2).filter(|pair| pair[0] == "--requirepass").map(|pair| pair[1].to_owned());
-    named.chain(in_addresses).chain(flags).collect()
+    let kafka = variables.get(JAAS).map(|login| kafka_user(login).1);
+    named.chain(in_addresses).chain(flags).chain(kafka).collect()
+}
+
+/// Variable with the users of Kafka.
+const JAAS: &str = "KAFKA_LISTENER_NAME_CLIENTS_PLAIN_SASL_JAAS_CONFIG";
+
+/// Name and password of the only user of Kafka.
+fn kafka_user(login: &str) -> (String, String) {
+    let user = login.strip_prefix("org.apache.kafka.common.security.plain.PlainLoginModule required user_");
+    let (name, password) = user.and_then(|user| user.strip_suffix("\";")?.split_once("=\"")).unwrap();
+    (name.to_owned(), password.to_owned())
 }
 
 #[test]
@@ -86,6 +97,8 @@ fn no_file_holds_an_address_with_a_password() {
         "search.toml",
         "inventory.compose.yaml",
         "inventory.toml",
+        "requests.compose.yaml",
+        "requests.toml",
         "Dockerfile",
         ".env.example",
     ] {
@@ -135,6 +148,21 @@ fn clients_and_servers_of_the_inventory_stack_have_the_same_credentials() {
         assert_eq!(address.password().unwrap(), mongodb["MONGO_INITDB_ROOT_PASSWORD"], "{name}");
         // The initial user belongs to the database `admin`.
         assert_eq!(address.query(), Some("authSource=admin"), "{name}");
+    }
+}
+
+#[test]
+fn clients_and_servers_of_the_requests_stack_have_the_same_credentials() {
+    let compose = REQUESTS.compose();
+    let (user, password) = kafka_user(&environment(&compose["services"]["kafka"])[JAAS]);
+    let redis = texts(&compose["services"]["redis"]["command"]);
+    let required = redis.iter().position(|part| *part == "--requirepass").unwrap();
+    let settings: toml::Table = read("deploy/requests.toml").parse().unwrap();
+    assert_eq!(settings["broker"]["kafka"]["user"].as_str(), Some(&*user));
+    for (name, service) in app_services(&compose) {
+        let client = environment(service);
+        assert_eq!(client["CRAWLWAY_BROKER__KAFKA__PASSWORD"], password, "{name}");
+        assert_eq!(password_of(&client["CRAWLWAY_REDIS__URL"]).unwrap(), redis[required + 1], "{name}");
     }
 }
 

@@ -1,7 +1,10 @@
 //! Settings of the containers: valid, and with the addresses of the services.
 
 use crate::{
-    compose::{STACKS, Stack, Variables, app_services, environment, path_of, servers, services, texts},
+    compose::{
+        INVENTORY, SEARCH, STACKS, Stack, Variables, app_services, environment, path_of, servers, services,
+        texts,
+    },
     program::{run, run_with_settings},
 };
 use crawlway_clock::parse_duration;
@@ -26,8 +29,14 @@ fn text<'a>(shown: &'a Value, key: &str) -> &'a str {
 
 /// Addresses of servers in the settings of a container.
 fn servers_in(stack: &Stack, shown: &Value) -> BTreeSet<(String, u16)> {
-    let port = u16::try_from(value(shown, "broker.rabbitmq.port").as_u64().unwrap()).unwrap();
-    let mut found = BTreeSet::from([(text(shown, "broker.rabbitmq.host").to_owned(), port)]);
+    let broker = if text(shown, "broker.kind") == "kafka" {
+        let (host, port) = text(shown, "broker.kafka.servers").split_once(':').unwrap();
+        (host.to_owned(), port.parse().unwrap())
+    } else {
+        let port = u16::try_from(value(shown, "broker.rabbitmq.port").as_u64().unwrap()).unwrap();
+        (text(shown, "broker.rabbitmq.host").to_owned(), port)
+    };
+    let mut found = BTreeSet::from([broker]);
     for key in stack.addresses {
         let url = Url::parse(text(shown, key)).unwrap_or_else(|error| panic!("{key}: {error}"));
         found.insert((url.host_str().unwrap().to_owned(), url.port().unwrap()));
@@ -146,7 +155,7 @@ fn the_gateway_listens_on_its_published_port() {
 
 #[test]
 fn the_management_page_is_published_where_the_settings_expect_it() {
-    for stack in STACKS {
+    for stack in [SEARCH, INVENTORY] {
         let compose = stack.compose();
         let shown = shown(&stack, &environment(&compose["services"][stack.gateway]));
         let port = Url::parse(text(&shown, "broker.rabbitmq.management")).unwrap().port().unwrap();

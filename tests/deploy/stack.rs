@@ -2,8 +2,8 @@
 
 use crate::{
     compose::{
-        INVENTORY, SEARCH, STACKS, Variables, app_services, documented_variables, read, sample_variables,
-        servers, services, texts,
+        INVENTORY, REQUESTS, SEARCH, STACKS, Variables, app_services, documented_variables, read,
+        sample_variables, servers, services, texts,
     },
     program::{assert_is_a_command, run},
 };
@@ -118,20 +118,27 @@ fn data_is_on_volumes_and_every_volume_is_used() {
             let keeps = stack.data.iter().any(|(keeper, _)| *keeper == name);
             assert_eq!(!service["volumes"].is_null(), keeps, "{name}");
         }
-        // The data directory of RabbitMQ depends on the host name, which is random by default.
-        assert_eq!(compose["services"]["rabbitmq"]["hostname"], "rabbitmq");
+        // The data directory of RabbitMQ depends on the host name, which is random by default. Clients of Kafka use its own.
+        for broker in ["rabbitmq", "kafka"] {
+            let service = &compose["services"][broker];
+            assert!(service.is_null() || service["hostname"] == broker, "{service}");
+        }
     }
 }
 
 #[test]
-fn the_number_of_crawl_workers_is_a_variable() {
-    let replicas = |variables: &Variables| {
-        SEARCH.compose_with(variables).unwrap()["services"]["crawl"]["deploy"]["replicas"].clone()
-    };
-    let mut variables = sample_variables();
-    assert_eq!(replicas(&variables), "3");
-    variables.insert("CRAWL_WORKERS".to_owned(), String::new());
-    assert_eq!(replicas(&variables), "2");
+fn the_number_of_workers_is_a_variable() {
+    for (stack, service, variable) in
+        [(SEARCH, "crawl", "CRAWL_WORKERS"), (REQUESTS, "worker", "REQUEST_WORKERS")]
+    {
+        let replicas = |variables: &Variables| {
+            stack.compose_with(variables).unwrap()["services"][service]["deploy"]["replicas"].clone()
+        };
+        let mut variables = sample_variables();
+        assert_eq!(replicas(&variables), "3");
+        variables.insert(variable.to_owned(), String::new());
+        assert_eq!(replicas(&variables), "2");
+    }
 }
 
 #[test]

@@ -6,7 +6,10 @@ use crate::{
 };
 use crawlway_broker::{Broker, QueueAdmin};
 use crawlway_broker_embedded::EmbeddedBroker;
-use crawlway_testkit::virtual_host::VirtualHost;
+use crawlway_testkit::{
+    proxy::{Mode, Proxy},
+    virtual_host::VirtualHost,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, net::TcpListener};
@@ -145,5 +148,34 @@ fn an_outage_of_one_broker_leaves_the_queues_of_the_other_usable() {
     });
     assert_eq!(ready["ready"], false, "{ready}");
     up.wait_accepted(&site.url("/ok/1"));
+    stop(up);
+}
+
+#[test]
+fn queues_are_listed_while_one_of_two_brokers_is_down() {
+    let (site, host, runtime) = (Site::serve(), VirtualHost::new("one-down"), Runtime::new().unwrap());
+    let server = format!("{}:{}", host.server.host, host.server.port);
+    let proxy = runtime.block_on(Proxy::in_front_of(server));
+    let mut lab = site.lab(&with_rabbitmq(&host, ""));
+    lab.variables = vec![
+        ("CRAWLWAY_SEARCH__BROKER", "events".to_owned()),
+        ("CRAWLWAY_BROKERS__EVENTS__RABBITMQ__HOST", proxy.address().ip().to_string()),
+        ("CRAWLWAY_BROKERS__EVENTS__RABBITMQ__PORT", proxy.address().port().to_string()),
+    ];
+    let up = lab.up();
+    up.wait("/health/ready", |ready| ready["ready"] == true);
+    proxy.set(Mode::Down);
+    let listed = up.wait("/api/queues", |listed| !listed["unavailable"].is_null());
+    let names = |list: &Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|queue| queue["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(names(&listed["queues"]).contains(&"url_inventory".to_owned()), "{listed}");
+    assert_eq!(names(&listed["unavailable"]), ["crawler_queue"], "{listed}");
+    let shown = lab.run(&["queues"]);
+    let (table, error) = (String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
+    assert_eq!(shown.status.code(), Some(1), "{table}{error}");
+    assert!(table.contains("url_inventory") && error.contains("queue `crawler_queue`: "), "{table}{error}");
+    proxy.set(Mode::Up);
+    up.wait("/api/queues", |listed| listed["unavailable"].is_null());
     stop(up);
 }

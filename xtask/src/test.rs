@@ -51,14 +51,18 @@ enum Step {
     Doc,
     /// Tests, but for those on Apache Kafka.
     Test,
-    /// Tests on Apache Kafka; only when it is selected.
+    /// Tests on Apache Kafka.
     Kafka,
     /// A cluster of three nodes of Apache Kafka, each of which is killed once; only when it is selected.
     KafkaCluster,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let steps = selected_steps(&options.only, &options.skip);
+    let mut steps = selected_steps(&options.only, &options.skip);
+    if !options.cargo_test_args.is_empty() && options.only.is_empty() {
+        // The arguments select what is tested.
+        steps.retain(|step| *step != Step::Kafka);
+    }
     ensure!(!steps.is_empty(), "all steps are skipped");
     ensure!(
         options.cargo_test_args.is_empty() || steps.contains(&Step::Test),
@@ -134,7 +138,7 @@ impl Step {
             Step::Test => &["test", "--workspace", "--all-features", "--no-fail-fast"],
             Step::Kafka => &["test", "--workspace", "--all-features", "--no-fail-fast", "--", "kafka"],
             Step::KafkaCluster => {
-                &["test", "--package", "crawlway-broker-kafka", "--test", "cluster", "--", "--nocapture"]
+                &["test", "--package", "crawlway-broker-kafka", "--test", "kafka_cluster", "--", "--nocapture"]
             }
         };
         let extra = if self == Step::Test { cargo_test_args } else { &[] };
@@ -162,17 +166,7 @@ impl Step {
         let tested = if runs_lanes {
             test_lanes::run(root, |command| services.set_env(command))
         } else if self == Step::Kafka {
-            let mut suite = workspace::cargo(root);
-            suite.args(["test", "--package", "crawlway-broker-kafka", "--all-features", "--no-fail-fast"]);
-            // The cluster is a step of its own.
-            suite.args(["--", "--skip", "three_nodes"]);
-            let mut passed = Ok(());
-            for mut command in [suite, command] {
-                services.set_env(&mut command);
-                let status = process_group::run(&mut command).context("running cargo");
-                passed = passed.and(status.and_then(expect_success));
-            }
-            passed
+            test_lanes::run_kafka(root, |command| services.set_env(command))
         } else {
             services.set_env(&mut command);
             process_group::run(&mut command).context("running cargo").and_then(expect_success)
@@ -192,13 +186,7 @@ fn selected_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
     Step::value_variants()
         .iter()
         .copied()
-        .filter(|step| {
-            if only.is_empty() {
-                !matches!(step, Step::Kafka | Step::KafkaCluster)
-            } else {
-                only.contains(step)
-            }
-        })
+        .filter(|step| if only.is_empty() { *step != Step::KafkaCluster } else { only.contains(step) })
         .filter(|step| !skip.contains(step))
         .collect()
 }
@@ -274,7 +262,7 @@ mod tests {
         assert_eq!(selected_steps(&[Step::Test, Step::Fmt], &[]), [Step::Fmt, Step::Test]);
         assert_eq!(
             selected_steps(&[], &[Step::Embedded, Step::Doc, Step::Test]),
-            [Step::Fmt, Step::Tidy, Step::Clippy]
+            [Step::Fmt, Step::Tidy, Step::Clippy, Step::Kafka]
         );
     }
 

@@ -22,13 +22,37 @@ const LAST_LANE: &str = "others";
 const OUTPUT: &str = "test-output";
 
 /// Arguments of `cargo test` for every lane, so that all share one build.
-const WORKSPACE: [&str; 6] = ["test", "--workspace", "--exclude", KAFKA, "--all-features", "--no-fail-fast"];
+const WORKSPACE: [&str; 4] = ["test", "--workspace", "--all-features", "--no-fail-fast"];
 
-/// Crate whose tests all need Kafka.
-const KAFKA: &str = "crawlway-broker-kafka";
+/// Beginning of the names of the test targets that are on Kafka. They are a step of their own after the lanes, since Kafka would
+/// take a core from them.
+const KAFKA: &str = "kafka";
 
-/// Arguments of the tests: those on Kafka are a step of their own.
-const TESTS: [&str; 3] = ["--", "--skip", "kafka"];
+/// Test target with three nodes of Kafka, which has a step of its own that is run by hand.
+const KAFKA_CLUSTER: &str = "kafka_cluster";
+
+/// Test targets that have a part on Kafka: tests with this word in their names. In other targets such a test fails, since the lanes
+/// have no Kafka.
+const WITH_KAFKA: [&str; 3] = ["crawl", "deploy", "up"];
+
+/// Runs the tests on Kafka. They wait most of the time, so that more of them run at once than there are cores.
+pub(crate) fn run_kafka(root: &Path, set_env: impl Fn(&mut Command)) -> Result<()> {
+    let targets = workspace::test_targets(root)?;
+    let is_kafka = |target: &&str| target.starts_with(KAFKA) && *target != KAFKA_CLUSTER;
+    let kafka = select(targets.iter().map(String::as_str).filter(is_kafka));
+    let mut passed = true;
+    for (targets, tests) in [
+        (kafka, ["--test-threads", "6"].as_slice()),
+        (select(WITH_KAFKA.into_iter()), [KAFKA, "--test-threads", "2"].as_slice()),
+    ] {
+        let mut command = workspace::cargo(root);
+        command.args(WORKSPACE).args(targets).arg("--").args(tests);
+        set_env(&mut command);
+        passed &= process_group::run(&mut command).context("running cargo")?.success();
+    }
+    ensure!(passed, "tests on Kafka failed; the output is above");
+    Ok(())
+}
 
 /// Builds all tests, then runs the lanes. `set_env` adds the addresses of the servers.
 pub(crate) fn run(root: &Path, set_env: impl Fn(&mut Command) + Sync) -> Result<()> {
@@ -42,7 +66,7 @@ pub(crate) fn run(root: &Path, set_env: impl Fn(&mut Command) + Sync) -> Result<
     ensure!(built.success(), "the tests do not build: cargo ended with {built}");
     let output = workspace::target_directory(root)?.join(OUTPUT);
     fs::create_dir_all(&output)?;
-    let lanes = lanes(&workspace::test_targets(root, KAFKA)?);
+    let lanes = lanes(&workspace::test_targets(root)?);
     println!("\ntests in {} lanes: {}", lanes.len(), names(&lanes));
     let failed: Vec<&str> = thread::scope(|scope| {
         let run = |(name, commands): &(&'static str, Vec<Vec<String>>)| {
@@ -50,7 +74,7 @@ pub(crate) fn run(root: &Path, set_env: impl Fn(&mut Command) + Sync) -> Result<
             let cargo = &cargo;
             scope.spawn(move || {
                 let start = Instant::now();
-                let passed = run_lane(commands.iter().map(|args| tests(cargo(args))).collect(), &path);
+                let passed = run_lane(commands.iter().map(|args| cargo(args)).collect(), &path);
                 // One lane at a time, since the output is printed under one lock.
                 let text = fs::read_to_string(&path).unwrap_or_default();
                 let (word, error) = match passed {
@@ -72,9 +96,9 @@ pub(crate) fn run(root: &Path, set_env: impl Fn(&mut Command) + Sync) -> Result<
     Ok(())
 }
 
-fn tests(mut command: Command) -> Command {
-    command.args(TESTS);
-    command
+/// Arguments of `cargo test` that select these test targets.
+fn select<'a>(targets: impl Iterator<Item = &'a str>) -> Vec<String> {
+    targets.flat_map(|name| ["--test".to_owned(), name.to_owned()]).collect()
 }
 
 /// Runs commands one after the other, with their output in a file. Whether all succeed.
@@ -88,22 +112,32 @@ fn run_lane(commands: Vec<Command>, path: &Path) -> Result<bool> {
     Ok(passed)
 }
 
-/// Lanes with the arguments of their commands: each target is in exactly one.
+/// Lanes with the arguments of their commands: each target is in exactly one, but for those of Kafka.
 fn lanes(targets: &BTreeSet<String>) -> Vec<(&'static str, Vec<Vec<String>>)> {
-    let select = |names: &mut dyn Iterator<Item = &str>| -> Vec<String> {
-        names.flat_map(|name| ["--test".to_owned(), name.to_owned()]).collect()
+    let is_in = |lane: &str, target: &str| match LANES.iter().find(|(_, of_lane)| of_lane.contains(&target)) {
+        Some((name, _)) => *name == lane,
+        None => lane == LAST_LANE && !target.starts_with(KAFKA),
     };
-    let mut lanes: Vec<(&str, Vec<Vec<String>>)> = LANES
-        .iter()
-        .map(|(name, of_lane)| {
-            (*name, vec![select(&mut of_lane.iter().copied().filter(|t| targets.contains(*t)))])
-        })
-        .collect();
-    let is_other = |target: &&str| !LANES.iter().any(|(_, of_lane)| of_lane.contains(target));
-    let mut rest = ["--lib", "--bins", "--examples"].map(str::to_owned).to_vec();
-    rest.extend(select(&mut targets.iter().map(String::as_str).filter(is_other)));
-    lanes.push((LAST_LANE, vec![rest, vec!["--doc".to_owned()]]));
-    lanes
+    let commands = |lane: &str| {
+        let of_lane = targets.iter().map(String::as_str).filter(|target| is_in(lane, target));
+        let (with_kafka, others): (Vec<&str>, Vec<&str>) =
+            of_lane.partition(|target| WITH_KAFKA.contains(target));
+        let mut commands = Vec::new();
+        if lane == LAST_LANE {
+            commands.push(["--lib", "--bins", "--examples"].map(str::to_owned).to_vec());
+        }
+        commands.push(select(others.into_iter()));
+        if !with_kafka.is_empty() {
+            let mut command = select(with_kafka.into_iter());
+            command.extend(["--", "--skip", KAFKA].map(str::to_owned));
+            commands.push(command);
+        }
+        if lane == LAST_LANE {
+            commands.push(vec!["--doc".to_owned()]);
+        }
+        commands
+    };
+    LANES.iter().map(|(name, _)| *name).chain([LAST_LANE]).map(|lane| (lane, commands(lane))).collect()
 }
 
 fn names(lanes: &[(&'static str, Vec<Vec<String>>)]) -> String {
@@ -117,23 +151,25 @@ mod tests {
     #[test]
     fn each_target_is_in_one_lane() {
         let targets: BTreeSet<String> =
-            ["conformance", "crawl", "up", "wire"].iter().map(|&name| name.to_owned()).collect();
+            ["conformance", "crawl", "docs", "kafka_faults", "up", "wire"].map(str::to_owned).into();
         let lanes = lanes(&targets);
         let mut selected: Vec<&String> = lanes
             .iter()
-            .flat_map(|(_, commands)| commands.iter().flatten())
-            .filter(|arg| !arg.starts_with("--"))
+            .flat_map(|(_, commands)| commands)
+            .flat_map(|command| command.iter().zip(&command[1..]))
+            .filter_map(|(option, value)| (option == "--test").then_some(value))
             .collect();
         selected.sort();
-        assert_eq!(selected, targets.iter().collect::<Vec<_>>(), "{lanes:?}");
-        let last = lanes.last().expect("a last lane");
-        assert!(last.1[0].contains(&"--lib".to_owned()) && last.1[1] == ["--doc"], "{last:?}");
+        assert_eq!(selected, ["conformance", "crawl", "docs", "up", "wire"], "{lanes:?}");
+        let last = &lanes.last().expect("a last lane").1;
+        assert!(last[0].contains(&"--lib".to_owned()) && last[3] == ["--doc"], "{last:?}");
+        assert_eq!(last[2], ["--test", "up", "--", "--skip", "kafka"]);
     }
 
     #[test]
     fn lanes_name_targets_of_this_workspace() {
-        let targets = workspace::test_targets(&workspace::root().unwrap(), KAFKA).unwrap();
-        for target in LANES.iter().flat_map(|(_, of_lane)| *of_lane) {
+        let targets = workspace::test_targets(&workspace::root().unwrap()).unwrap();
+        for target in LANES.iter().flat_map(|(_, of_lane)| *of_lane).chain(&WITH_KAFKA) {
             assert!(targets.contains(*target), "no crate has a test target `{target}`");
         }
     }

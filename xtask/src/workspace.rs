@@ -78,13 +78,10 @@ pub(crate) fn crates(root: &Path) -> Result<Vec<Crate>> {
 }
 
 /// Names of all integration tests of the workspace but those of one crate.
-pub(crate) fn test_targets(root: &Path, without: &str) -> Result<BTreeSet<String>> {
+pub(crate) fn test_targets(root: &Path) -> Result<BTreeSet<String>> {
     let metadata = metadata(root, &["--no-deps"])?;
     let mut names = BTreeSet::new();
     for package in list(&metadata, "packages")? {
-        if package["name"] == without {
-            continue;
-        }
         for target in list(package, "targets")? {
             if target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "test")) {
                 names.insert(text(target, "name")?.to_owned());

@@ -23,8 +23,8 @@ use std::{
 };
 
 /// Maximum time and interval of repeating a request that fails right after a topic was made.
-pub(crate) const TRANSIENT_WAIT: Duration = Duration::from_secs(5);
-pub(crate) const TRANSIENT_DELAY: Duration = Duration::from_millis(100);
+const TRANSIENT_WAIT: Duration = Duration::from_secs(5);
+const TRANSIENT_DELAY: Duration = Duration::from_millis(100);
 
 /// Offsets of the partitions of a queue.
 struct Offsets {

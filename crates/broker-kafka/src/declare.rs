@@ -1,7 +1,7 @@
 //! Declaring: topics are created, or verified and refused if they differ in what matters.
 
 use crate::{
-    admin::{TRANSIENT_DELAY, TRANSIENT_WAIT},
+    connection::Connection,
     engine::Engine,
     error::Failure,
     local_queue::LocalQueue,
@@ -16,7 +16,11 @@ use rdkafka::{
     consumer::{CommitMode, Consumer as _},
     types::RDKafkaErrorCode,
 };
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, time::Duration};
+
+/// Tries to read the settings of a topic, and the delay between them.
+const DESCRIBE_TRIES: u32 = 30;
+const DESCRIBE_DELAY: Duration = Duration::from_millis(100);
 
 impl Options {
     /// Refuses what this backend cannot guarantee, without asking a server.
@@ -66,22 +70,20 @@ impl Engine {
         let partitions = i32::try_from(options.partitions).unwrap_or(1);
         let tiers = i32::try_from(TIERS.len()).unwrap_or(1);
         let created = self.create_topics(queue, &[(&names.main, partitions), (&names.wait, tiers)]).await?;
-        for ((topic, partitions), is_new) in
-            [(&names.main, 1), (&names.wait, TIERS.len())].into_iter().zip(&created)
-        {
-            if !is_new {
+        for (topic, partitions) in [(&names.main, 1), (&names.wait, TIERS.len())] {
+            if !created.contains(topic) {
                 self.verify(queue, topic, partitions).await?;
             }
         }
-        Ok(created.first().copied().unwrap_or(false))
+        Ok(created.contains(&names.main))
     }
 
-    /// Creates topics; whether each is new.
+    /// Creates topics. Returns those that are new; the server answers in any order.
     async fn create_topics(
         &self,
         queue: &QueueName,
         topics: &[(&str, i32)],
-    ) -> Result<Vec<bool>, BrokerError> {
+    ) -> Result<Vec<String>, BrokerError> {
         let options = &self.connection.options;
         let replication = match i32::try_from(options.replication) {
             Ok(0) | Err(_) => -1,
@@ -109,19 +111,19 @@ impl Engine {
             .map_err(Failure::from)?;
         results
             .into_iter()
-            .map(|result| match result {
-                Ok(_) => Ok(true),
-                Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => Ok(false),
-                Err((topic, RDKafkaErrorCode::InvalidTopic)) => Err(BrokerError::Refused {
+            .filter_map(|result| match result {
+                Ok(topic) => Some(Ok(topic)),
+                Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => None,
+                Err((topic, RDKafkaErrorCode::InvalidTopic)) => Some(Err(BrokerError::Refused {
                     queue: queue.clone(),
                     aspect: Aspect::Names,
                     why: format!(
                         "Kafka refuses the topic `{topic}`: there may be one whose name differs only in dots and underscores"
                     ),
-                }),
-                Err((topic, error)) => Err(BrokerError::Unavailable {
+                })),
+                Err((topic, error)) => Some(Err(BrokerError::Unavailable {
                     detail: format!("Kafka cannot create the topic `{topic}`: {error}"),
-                }),
+                })),
             })
             .collect()
     }
@@ -129,15 +131,7 @@ impl Engine {
     /// Refuses an existing topic that could lose messages, or has fewer partitions than are needed.
     async fn verify(&self, queue: &QueueName, topic: &str, partitions: usize) -> Result<(), BrokerError> {
         let options = &self.connection.options;
-        let configs = self
-            .connection
-            .admin
-            .describe_configs(&[ResourceSpecifier::Topic(topic)], &admin_options(options))
-            .await
-            .map_err(Failure::from)?;
-        let config = configs.into_iter().next().and_then(Result::ok).ok_or_else(|| {
-            BrokerError::Unavailable { detail: format!("Kafka does not describe the topic `{topic}`") }
-        })?;
+        let config = self.describe(topic).await?;
         let found = match difference(&config, options) {
             None => self.layout_difference(topic, partitions).await?,
             found => found,
@@ -151,27 +145,23 @@ impl Engine {
         }
     }
 
+    /// Reads the settings of a topic. A server that has not heard of a new topic yet answers with none.
+    async fn describe(&self, topic: &str) -> Result<ConfigResource, Failure> {
+        for _ in 0..DESCRIBE_TRIES {
+            let options = admin_options(&self.connection.options);
+            let configs =
+                self.connection.admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options).await?;
+            match configs.into_iter().next() {
+                Some(Ok(config)) if !config.entries.is_empty() => return Ok(config),
+                _ => tokio::time::sleep(DESCRIBE_DELAY).await,
+            }
+        }
+        Err(Failure::Unavailable(format!("Kafka does not describe the topic `{topic}`")))
+    }
+
     /// What is wrong with the partitions of a topic.
     async fn layout_difference(&self, topic: &str, partitions: usize) -> Result<Option<String>, Failure> {
-        let topic = topic.to_owned();
-        let read = move |connection: &crate::connection::Connection| -> Result<(usize, usize), Failure> {
-            let start = Instant::now();
-            loop {
-                let metadata =
-                    connection.marks.fetch_metadata(Some(&topic), connection.options.request_timeout)?;
-                let found = metadata.topics().first().map(|topic| topic.partitions()).unwrap_or_default();
-                if let Some(replicas) = found.iter().map(|partition| partition.replicas().len()).min() {
-                    return Ok((found.len(), replicas));
-                }
-                // Another process may have made it a moment ago.
-                if start.elapsed() >= TRANSIENT_WAIT {
-                    let detail = format!("Kafka does not describe the partitions of the topic `{topic}`");
-                    return Err(Failure::Unavailable(detail));
-                }
-                std::thread::sleep(TRANSIENT_DELAY);
-            }
-        };
-        let (found, replicas) = self.blocking(read).await??;
+        let (found, replicas) = self.layout(topic).await?;
         let replication = self.connection.options.replication as usize;
         Ok(if found < partitions {
             Some(format!("it has {found} partitions; expected {partitions} or more"))
@@ -182,11 +172,30 @@ impl Engine {
         })
     }
 
+    /// Number of partitions of a topic, and the smallest number of their replicas.
+    async fn layout(&self, topic: &str) -> Result<(usize, usize), Failure> {
+        for _ in 0..DESCRIBE_TRIES {
+            let name = topic.to_owned();
+            let read = move |connection: &Connection| -> Result<Vec<usize>, Failure> {
+                let metadata =
+                    connection.marks.fetch_metadata(Some(&name), connection.options.request_timeout)?;
+                let partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
+                Ok(partitions.map(|partition| partition.replicas().len()).collect())
+            };
+            let replicas = self.blocking(read).await??;
+            if let Some(smallest) = replicas.iter().min() {
+                return Ok((replicas.len(), *smallest));
+            }
+            tokio::time::sleep(DESCRIBE_DELAY).await;
+        }
+        Err(Failure::Unavailable(format!("Kafka does not describe the topic `{topic}`")))
+    }
+
     /// Commits the beginning of new topics for the group, so that what is published before the first worker counts as its lag.
     async fn commit_start(&self, names: &Names) -> Result<(), Failure> {
         let (names, partitions) =
             (names.clone(), i32::try_from(self.connection.options.partitions).unwrap_or(1));
-        let commit = move |connection: &crate::connection::Connection| -> Result<(), Failure> {
+        let commit = move |connection: &Connection| -> Result<(), Failure> {
             let client = connection.group_client(&names.group)?;
             let mut offsets = TopicPartitionList::new();
             let tiers = i32::try_from(TIERS.len()).unwrap_or(1);

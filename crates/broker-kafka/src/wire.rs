@@ -181,8 +181,10 @@ pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>) -> Record {
         }
     }
     let key = record.key().map(<[u8]>::to_vec);
-    if key.as_ref().is_some_and(|key| std::str::from_utf8(key).is_err()) {
-        defects.push(Defect::BinaryKey);
+    match &key {
+        None => defects.push(Defect::NullKey),
+        Some(key) if std::str::from_utf8(key).is_err() => defects.push(Defect::BinaryKey),
+        Some(_) => {}
     }
     if record.payload().is_none() {
         defects.push(Defect::NullBody);

@@ -61,7 +61,8 @@ pub struct Message {
     pub body: Bytes,
     /// Time at which the broker accepted it.
     pub published_at: Timestamp,
-    /// Parts of another program's message that could not be carried unchanged. Empty for our own.
+    /// Parts of another program's message that could not be carried unchanged. Empty for our own, but for
+    /// [`Defect::NullKey`].
     pub defects: Vec<Defect>,
 }
 
@@ -76,6 +77,8 @@ pub enum Defect {
     BinaryHeader(String),
     /// A key that is not UTF-8, carried with replacement characters.
     BinaryKey,
+    /// No key, on a broker whose messages have one.
+    NullKey,
     /// A body that is null rather than empty, carried as empty.
     NullBody,
 }
@@ -87,6 +90,7 @@ impl fmt::Display for Defect {
             Defect::NullHeader(name) => write!(f, "header `{name}` has no value"),
             Defect::BinaryHeader(name) => write!(f, "header `{name}` is not UTF-8"),
             Defect::BinaryKey => f.write_str("the key is not UTF-8"),
+            Defect::NullKey => f.write_str("the key is null"),
             Defect::NullBody => f.write_str("the body is null"),
         }
     }

@@ -11,7 +11,7 @@ pub(crate) use error::{check_limit, excerpt, write_detail};
 
 use crate::dto::{
     DeadLetterView, DeadList, DeadListCursor, Dropped, FrontierEntry, ItemTrail, Paused, Purged, Queue,
-    QueueList, Replayed, Results, Trails, UrlList,
+    QueueList, Replayed, Results, Trails, UnavailableQueue, UrlList,
 };
 use crawlway_broker::{
     Broker, DeadLetterFilter, DeadLetterId, DeadLetters, PublishError, QueueAdmin, QueueName, QueueSpec,
@@ -20,7 +20,10 @@ use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::SsrfGuard;
 use crawlway_flow::StageQueue;
-use crawlway_flows::inventory::{AcceptError, Accepted, accept};
+use crawlway_flows::{
+    inventory::{AcceptError, Accepted, accept},
+    search::FRONTIER,
+};
 use crawlway_store::{
     self as store, Frontier, PageIndex, UrlRecords,
     inventory::{InventoryRecord, RecordId, RecordQuery},
@@ -32,14 +35,24 @@ const BATCH: usize = 100;
 /// Maximum number of items of one URL.
 const MAX_ITEMS: usize = 20;
 
-/// Depth and spec of all queues.
+/// Depth and spec of all queues. An error if no broker responds; the queues of some brokers may be unavailable.
 pub async fn queues(broker: &dyn QueueAdmin) -> Result<QueueList, Error> {
-    let mut queues = Vec::new();
+    let (mut queues, mut unavailable, mut failure) = (Vec::new(), Vec::new(), None);
     for spec in broker.queues().await? {
-        let depth = broker.depth(&spec.name).await?;
-        queues.push(Queue::new(spec, depth));
+        match broker.depth(&spec.name).await {
+            Ok(depth) => queues.push(Queue::new(spec, depth)),
+            Err(error) => {
+                unavailable.push(UnavailableQueue { name: spec.name.to_string(), reason: error.to_string() });
+                failure.get_or_insert(error);
+            }
+        }
     }
-    Ok(QueueList { queues })
+    // The frontier is in the records: it says nothing about the brokers.
+    let responds = queues.iter().any(|queue| queue.name != FRONTIER);
+    match failure {
+        Some(error) if !responds => Err(error.into()),
+        _ => Ok(QueueList { queues, unavailable }),
+    }
 }
 
 /// Depth and spec of a queue.

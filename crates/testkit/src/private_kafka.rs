@@ -42,7 +42,18 @@ impl PrivateKafka {
     /// # Panics
     /// If there is no Kafka, or it does not start.
     pub fn start(settings: &str) -> Self {
-        let mut kafka = Self::new(free_ports(2), settings);
+        Self::start_with(|_| settings.to_owned())
+    }
+
+    /// As [`Self::start`], with settings for three ports: of clients without a password, of the controller, and of a further
+    /// listener.
+    ///
+    /// # Panics
+    /// If there is no Kafka, or it does not start.
+    pub fn start_with(settings: impl FnOnce(&[u16]) -> String) -> Self {
+        let ports = free_ports(3);
+        let settings = settings(&ports);
+        let mut kafka = Self::new(ports, &settings);
         kafka.restart();
         kafka
     }
@@ -121,6 +132,11 @@ impl PrivateKafka {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("settings"), settings).expect("writing the settings");
         Self { running: None, folder, ports }
+    }
+
+    /// Address of the further listener, which a restart does not change.
+    pub fn further_address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports[2])
     }
 
     /// Address of the server, which a restart does not change.

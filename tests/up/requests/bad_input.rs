@@ -1,8 +1,8 @@
 //! Bad input: each is refused or dead-lettered with its reason, and the work goes on.
 
 use super::deployment::{EMAIL, Shared, ready, single_process};
-use crate::inventory::Site;
-use crawlway_testkit::{foreign_client::ForeignClient, http};
+use crate::{inventory::Site, lab::Up};
+use crawlway_testkit::http;
 use serde_json::{Value, json};
 
 #[test]
@@ -57,26 +57,22 @@ fn invalid_calls_are_refused_with_the_field() {
     assert_eq!(request["status"], "completed", "{request}");
 }
 
-fn headers(id: &str, email: &str) -> Value {
+pub(crate) fn headers(id: &str, email: &str) -> Value {
     json!({ "id": id, "email": email, "createdAt": "2999-01-01T00:00:00Z" })
 }
 
-#[test]
-fn invalid_messages_are_dead_letters_and_end_their_requests() {
-    let site = Site::serve();
-    let shared = Shared::new(&site, "", "bad-messages");
-    let (gateway, _worker) = (shared.start_gateway(), shared.start_worker());
-    let publish = |queue: &str, messages: &[Value]| {
-        let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
-        let arguments: Vec<&str> =
-            ["publish", queue].into_iter().chain(messages.iter().map(String::as_str)).collect();
-        ForeignClient::at(&shared.host.server, &shared.host.name, "crawl_requests.py", &arguments).finish();
-    };
-    let url = json!({ "url": site.url("/ok/1") }).to_string();
-    let with = |headers: Value, body: &str| json!({ "headers": headers, "body": body });
+fn with(headers: Value, body: &str) -> Value {
+    json!({ "headers": headers, "body": body })
+}
+
+/// An invalid message with a part of the expected reason, and the id of the request that is answered.
+pub(crate) type Case = (Value, &'static str, Option<&'static str>);
+
+/// Invalid requests that every broker carries.
+pub(crate) fn invalid_requests(url: &str) -> Vec<Case> {
     let mut no_time = headers("b-4", EMAIL);
     no_time.as_object_mut().unwrap().remove("createdAt");
-    let requests = [
+    vec![
         (with(headers("b-1", EMAIL), "not JSON"), "not JSON", Some("b-1")),
         (
             with(headers("b-2", EMAIL), r#"{"url":"https://a.example/","depth":2}"#),
@@ -84,27 +80,42 @@ fn invalid_messages_are_dead_letters_and_end_their_requests() {
             Some("b-2"),
         ),
         (with(headers("b-3", EMAIL), r#"{"url":7}"#), "`url` is 7", Some("b-3")),
-        (with(no_time, &url), "header `createdAt` is missing", Some("b-4")),
+        (with(no_time, url), "header `createdAt` is missing", Some("b-4")),
         (
-            with(json!({ "id": "b-5", "email": EMAIL, "createdAt": "odd" }), &url),
+            with(json!({ "id": "b-5", "email": EMAIL, "createdAt": "odd" }), url),
             "header `createdAt`",
             Some("b-5"),
         ),
         (json!({ "headers": headers("b-6", EMAIL), "size": 1_000_000 }), "the limit is 65536", Some("b-6")),
-        (with(json!({ "id": "b-7" }), &url), "header `email` is missing", None),
-        (with(headers("b-8", "nobody"), &url), "header `email`: expected an e-mail", None),
+        (with(json!({ "id": "b-7" }), url), "header `email` is missing", None),
+        (with(headers("b-8", "nobody"), url), "header `email`: expected an e-mail", None),
         (json!({ "body": url }), "header `id` is missing", None),
-        (
-            with(
-                json!({ "id": "b-9", "email": EMAIL, "createdAt": "2999-01-01T00:00:00Z", "x-crawlway-key": "other" }),
-                &url,
-            ),
-            "the key differs",
-            Some("b-9"),
-        ),
-    ];
-    publish("crawl-requests", &requests.clone().map(|(message, ..)| message));
-    for (_, reason, id) in &requests {
+    ]
+}
+
+#[test]
+fn invalid_messages_are_dead_letters_and_end_their_requests() {
+    let site = Site::serve();
+    let shared = Shared::new(&site, "", "bad-messages");
+    let url = json!({ "url": site.url("/ok/1") }).to_string();
+    let mut requests = invalid_requests(&url);
+    let mut other_key = headers("b-9", EMAIL);
+    other_key["x-crawlway-key"] = json!("other");
+    requests.push((with(other_key, &url), "the key differs", Some("b-9")));
+    invalid_messages(&shared, &site, &requests);
+}
+
+/// Publishes invalid messages, and asserts that each is a dead letter and ends its request. Returns gateway and worker.
+pub(crate) fn invalid_messages(shared: &Shared, site: &Site, requests: &[Case]) -> (Up, Up) {
+    let (gateway, worker) = (shared.start_gateway(), shared.start_worker());
+    let publish = |queue: &str, messages: &[Value]| {
+        let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
+        let arguments: Vec<&str> =
+            ["publish", queue].into_iter().chain(messages.iter().map(String::as_str)).collect();
+        shared.foreign_client(&arguments).finish();
+    };
+    publish("crawl-requests", &requests.iter().map(|(message, ..)| message.clone()).collect::<Vec<_>>());
+    for (_, reason, id) in requests {
         if let Some(id) = id {
             let failed = gateway.wait_request(id);
             let message = failed["result"]["errorMessage"].as_str().unwrap_or_default();
@@ -112,9 +123,9 @@ fn invalid_messages_are_dead_letters_and_end_their_requests() {
         }
     }
     let dead = gateway.wait("/api/dead?queue=crawl-requests", |dead| {
-        dead["dead"].as_array().is_some_and(|dead| dead.len() == 10)
+        dead["dead"].as_array().is_some_and(|dead| dead.len() == requests.len())
     });
-    for (_, reason, _) in &requests {
+    for (_, reason, _) in requests {
         let has = |dead: &Value| dead["reason"].as_str().is_some_and(|text| text.contains(reason));
         assert!(dead["dead"].as_array().unwrap().iter().any(has), "`{reason}` in {dead}");
     }
@@ -140,4 +151,5 @@ fn invalid_messages_are_dead_letters_and_end_their_requests() {
     });
     let request = gateway.wait_request(&gateway.add_request(&site.url("/ok/1")));
     assert_eq!(request["status"], "completed", "work goes on: {request}");
+    (gateway, worker)
 }

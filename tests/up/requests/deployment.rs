@@ -1,11 +1,13 @@
-//! Deployments of the flow: one process on the embedded defaults, or a gateway and a worker on RabbitMQ and Redis.
+//! Deployments of the flow: one process on the embedded defaults, or gateways and workers on Redis and RabbitMQ or Kafka.
 
 use crate::{
     inventory::Site,
     lab::{Lab, Up},
 };
 use crawlway_testkit::{
+    foreign_client::ForeignClient,
     http,
+    private_kafka::PrivateKafka,
     private_redis::{Persistence, PrivateRedis},
     virtual_host::VirtualHost,
 };
@@ -20,23 +22,48 @@ pub(crate) const GATEWAY: &[&str] = &["up", "--only", "gateway,requests:response
 pub(crate) const WORKER: &[&str] = &["up", "--only", "requests:fetch", "--json"];
 
 /// Settings with short delays.
-const SETTINGS: &str =
-    "flows = [\"requests\"]\none_process_per_stage = true\n[requests]\npublish_timeout = \"1s\"\n";
+const SETTINGS: &str = "flows = [\"requests\"]\n[requests]\npublish_timeout = \"1s\"\n";
 
 /// One process on the embedded defaults.
 pub(crate) fn single_process(site: &Site, settings: &str) -> Lab {
-    let settings = format!("flows = [\"requests\"]\n[requests]\npublish_timeout = \"1s\"\n{settings}");
-    site.lab(&settings)
+    site.lab(&format!("{SETTINGS}{settings}"))
 }
 
-/// A gateway and a worker on RabbitMQ and Redis. The processes have data directories of their own.
+/// Broker of a deployment.
+pub(crate) enum Broker {
+    RabbitMq(VirtualHost),
+    Kafka(PrivateKafka),
+}
+
+impl Broker {
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::RabbitMq(host) => vec![
+                ("CRAWLWAY_BROKER__KIND", "rabbitmq".to_owned()),
+                ("CRAWLWAY_BROKER__RABBITMQ__HOST", host.server.host.clone()),
+                ("CRAWLWAY_BROKER__RABBITMQ__PORT", host.server.port.to_string()),
+                ("CRAWLWAY_BROKER__RABBITMQ__VHOST", host.name.clone()),
+                ("RABBITMQ_USER", host.server.user.clone()),
+                ("RABBITMQ_PASSWORD", host.server.password.clone()),
+            ],
+            Self::Kafka(kafka) => vec![
+                ("CRAWLWAY_BROKER__KIND", "kafka".to_owned()),
+                ("CRAWLWAY_BROKER__KAFKA__SERVERS", kafka.address()),
+                ("CRAWLWAY_BROKER__KAFKA__PARTITIONS", "6".to_owned()),
+                ("CRAWLWAY_BROKER__KAFKA__SESSION_TIMEOUT", "2s".to_owned()),
+                ("CRAWLWAY_BROKER__KAFKA__LEDGER", "redis".to_owned()),
+            ],
+        }
+    }
+}
+
+/// A gateway and a worker on Redis and a broker. The processes have data directories of their own.
 pub(crate) struct Shared {
     pub(crate) gateway: Lab,
-    /// For another gateway.
-    pub(crate) second_gateway: Lab,
     pub(crate) worker: Lab,
     pub(crate) redis: PrivateRedis,
-    pub(crate) host: VirtualHost,
+    pub(crate) broker: Broker,
+    settings: String,
 }
 
 impl Shared {
@@ -45,23 +72,24 @@ impl Shared {
     }
 
     pub(crate) fn with(site: &Site, settings: &str, name: &str, keeps: Persistence) -> Self {
-        let (redis, host) = (PrivateRedis::start(keeps), VirtualHost::new(&format!("requests-{name}")));
-        let lab = || {
-            let mut lab = site.lab(&format!("{SETTINGS}{settings}"));
-            lab.variables = vec![
-                ("CRAWLWAY_BROKER__KIND", "rabbitmq".to_owned()),
-                ("CRAWLWAY_BROKER__RABBITMQ__HOST", host.server.host.clone()),
-                ("CRAWLWAY_BROKER__RABBITMQ__PORT", host.server.port.to_string()),
-                ("CRAWLWAY_BROKER__RABBITMQ__VHOST", host.name.clone()),
-                ("RABBITMQ_USER", host.server.user.clone()),
-                ("RABBITMQ_PASSWORD", host.server.password.clone()),
-                ("CRAWLWAY_REDIS__URL", redis.url()),
-                ("CRAWLWAY_REQUESTS__STORE", "redis".to_owned()),
-                ("CRAWLWAY_RATE_LIMIT__KIND", "redis".to_owned()),
-            ];
-            lab
-        };
-        Self { gateway: lab(), second_gateway: lab(), worker: lab(), redis, host }
+        Self::on(Broker::RabbitMq(VirtualHost::new(&format!("requests-{name}"))), site, settings, keeps)
+    }
+
+    /// On an empty Kafka of its own, with the ledger in Redis.
+    pub(crate) fn on_kafka(site: &Site, settings: &str) -> Self {
+        Self::on(Broker::Kafka(PrivateKafka::start("")), site, settings, Persistence::AppendOnly)
+    }
+
+    fn on(broker: Broker, site: &Site, settings: &str, keeps: Persistence) -> Self {
+        let redis = PrivateRedis::start(keeps);
+        let settings = format!("{SETTINGS}{settings}");
+        let lab = || lab(site, &settings, &broker, &redis);
+        Self { gateway: lab(), worker: lab(), redis, broker, settings }
+    }
+
+    /// Data directory and settings of one more process.
+    pub(crate) fn another(&self, site: &Site) -> Lab {
+        lab(site, &self.settings, &self.broker, &self.redis)
     }
 
     pub(crate) fn start_gateway(&self) -> Up {
@@ -72,11 +100,42 @@ impl Shared {
         self.worker.start(&mut self.worker.program(WORKER))
     }
 
+    /// Starts `crawl_requests.py` on the broker.
+    pub(crate) fn foreign_client(&self, arguments: &[&str]) -> ForeignClient {
+        const PROGRAM: &str = "crawl_requests.py";
+        match &self.broker {
+            Broker::RabbitMq(host) => ForeignClient::at(&host.server, &host.name, PROGRAM, arguments),
+            Broker::Kafka(kafka) => {
+                let address = kafka.address();
+                ForeignClient::start(PROGRAM, &[&["kafka", &address], arguments].concat())
+            }
+        }
+    }
+
+    /// The server of a deployment on Kafka.
+    pub(crate) fn kafka(&mut self) -> &mut PrivateKafka {
+        match &mut self.broker {
+            Broker::Kafka(kafka) => kafka,
+            Broker::RabbitMq(_) => panic!("a deployment on Kafka"),
+        }
+    }
+
     /// JSON of a request in the hash of its user.
     pub(crate) fn hash_value(&self, id: &str) -> Option<String> {
         let reply = self.redis.command(&format!("HGET crawls:{EMAIL} {id}")).ok()?;
         reply.split_once("\r\n").and_then(|(_, rest)| rest.split("\r\n").next()).map(str::to_owned)
     }
+}
+
+fn lab(site: &Site, settings: &str, broker: &Broker, redis: &PrivateRedis) -> Lab {
+    let mut lab = site.lab(settings);
+    lab.variables = broker.variables();
+    lab.variables.extend([
+        ("CRAWLWAY_REDIS__URL", redis.url()),
+        ("CRAWLWAY_REQUESTS__STORE", "redis".to_owned()),
+        ("CRAWLWAY_RATE_LIMIT__KIND", "redis".to_owned()),
+    ]);
+    lab
 }
 
 /// Waits until a gateway is ready.

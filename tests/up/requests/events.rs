@@ -11,13 +11,13 @@ use std::{
 };
 
 /// Client of the event stream.
-struct Events {
+pub(crate) struct Events {
     lines: BufReader<TcpStream>,
     last_id: String,
 }
 
 impl Events {
-    fn open(address: &str, last_id: &str) -> Self {
+    pub(crate) fn open(address: &str, last_id: &str) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let header = if last_id.is_empty() { String::new() } else { format!("last-event-id: {last_id}\r\n") };
@@ -40,7 +40,7 @@ impl Events {
     }
 
     /// Id and status of the next change.
-    fn next(&mut self) -> (String, String) {
+    pub(crate) fn next(&mut self) -> (String, String) {
         loop {
             let line = self.line().expect("an event");
             if let Some(id) = line.strip_prefix("id: ") {
@@ -97,7 +97,8 @@ fn a_response_reaches_the_clients_of_another_gateway() {
     let shared = Shared::new(&site, "", "two-gateways");
     let consuming = shared.start_gateway();
     // The other gateway consumes no responses.
-    let other = ready(shared.second_gateway.up_with(&["up", "--only", "gateway", "--json"]));
+    let other_lab = shared.another(&site);
+    let other = ready(other_lab.up_with(&["up", "--only", "gateway", "--json"]));
     let mut events = Events::open(&other.address, "");
     let _worker = shared.start_worker();
     let id = other.add_request(&site.url("/ok/1"));

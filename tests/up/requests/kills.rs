@@ -1,7 +1,10 @@
 //! SIGKILL after each step of a request, and at random times under load: each accepted request ends once, none is lost, and none
 //! belongs to another user.
 
-use super::deployment::{EMAIL, GATEWAY, Shared, WORKER, ready, single_process};
+use super::{
+    deployment::{EMAIL, GATEWAY, Shared, WORKER, ready, single_process},
+    load::Load,
+};
 use crate::{
     inventory::Site,
     lab::{Lab, Up},
@@ -11,9 +14,9 @@ use crawlway_flows::requests::{FetchStep, SubmitStep};
 use crawlway_testkit::http;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, os::unix::process::ExitStatusExt, thread, time::Duration};
+use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
 
-const SETTINGS: &str = "[queue.defaults]\nlease = \"2s\"\n";
+pub(crate) const SETTINGS: &str = "[queue.defaults]\nlease = \"2s\"\n";
 
 /// All steps at which a process is killed, and whether that process is the gateway.
 fn steps() -> Vec<(String, bool)> {
@@ -83,25 +86,18 @@ fn two_processes_after_each_step() {
     }
 }
 
-const KILLS: u32 = 10;
-
 #[test]
 fn gateway_and_worker_ten_times_under_load() {
     let site = Site::serve();
-    let shared = Shared::new(&site, SETTINGS, "load");
+    kills_under_load(&Shared::new(&site, SETTINGS, "load"), &site, 10);
+}
+
+/// Kills worker and gateway in turn while requests are posted.
+pub(crate) fn kills_under_load(shared: &Shared, site: &Site, kills: u32) {
+    let mut load = Load::default();
     let (mut gateway, mut worker) = (shared.start_gateway(), shared.start_worker());
-    let mut accepted: BTreeMap<String, (String, String)> = BTreeMap::new();
-    let mut number = 0;
-    for kill in 0..KILLS {
-        for _ in 0..20 {
-            number += 1;
-            let (user, path) = (format!("user{}@example.com", number % 3), format!("/ok/{number}"));
-            let body = json!({ "url": site.url(&path), "email": user }).to_string();
-            if let Ok((202, text)) = http::request(&gateway.address, "POST", "/api/requests", &[], &body) {
-                let request: Value = serde_json::from_str(&text).unwrap();
-                accepted.insert(request["id"].as_str().unwrap().to_owned(), (user, site.url(&path)));
-            }
-        }
+    for kill in 0..kills {
+        assert_eq!(load.post(&gateway, site, 20), 20, "a gateway is up");
         thread::sleep(Duration::from_millis(u64::from(kill * 37 % 100)));
         let killed = if kill % 2 == 0 { &mut worker } else { &mut gateway };
         killed.signal(Signal::KILL);
@@ -112,20 +108,5 @@ fn gateway_and_worker_ten_times_under_load() {
             gateway = shared.start_gateway();
         }
     }
-    assert_eq!(accepted.len(), 20 * KILLS as usize, "a gateway was up for each");
-    for (id, (user, url)) in &accepted {
-        let path = format!("/api/requests/{id}?email={user}");
-        let request = gateway.wait(&path, |request| request["status"] != "pending");
-        assert_eq!((&request["status"], &request["url"]), (&json!("completed"), &json!(url)), "{request}");
-        assert_eq!(request["result"]["url"], json!(url), "the result of another request: {request}");
-    }
-    for user in 0..3 {
-        let user = format!("user{user}@example.com");
-        let (_, listed) = gateway.get(&format!("/api/requests?email={user}&limit=100"));
-        let listed = listed["requests"].as_array().unwrap();
-        let expected = accepted.values().filter(|(owner, _)| *owner == user).count();
-        assert_eq!(listed.len(), expected, "{user} has their own requests alone");
-    }
-    let (_, dead) = gateway.get("/api/dead?queue=crawl-requests");
-    assert_eq!(dead["dead"], json!([]), "no kill causes a dead letter");
+    load.assert_completed(&gateway);
 }

@@ -7,9 +7,10 @@ use crate::{
     quantity::{format_duration, rough_duration},
     service::{Queues, Target},
 };
+use anyhow::ensure;
 use clap::{Args, Subcommand};
 use crawlway_broker::QueueName;
-use crawlway_gateway::dto::{Limit, QueueOrdering};
+use crawlway_gateway::dto::{Limit, QueueList, QueueOrdering};
 use std::time::Duration;
 
 /// Show the queues; pause, resume or purge one
@@ -25,13 +26,15 @@ JSON:
   {\"queues\": [{\"name\", \"ready\", \"in_flight\", \"delayed\", \"dead\", \"oldest_age_ms\",
     \"published_per_s\", \"settled_per_s\", \"exact\", \"paused\", \"prefetch\", \"lease_ms\", \"max_attempts\",
     \"max_length\": null | {\"limit\", \"slack\"}, \"ordering\": none | per_group | fifo,
-    \"bindings\": [{\"exchange\", \"pattern\"}]}]}
+    \"bindings\": [{\"exchange\", \"pattern\"}]}], \"unavailable\": [{\"name\", \"reason\"}]}
   `show` gives one such object, `pause` and `resume` give {\"queue\", \"paused\"},
   `purge` gives {\"queue\", \"purged\"}.
 
 While a gateway runs on the data directory, the gateway answers. Otherwise one process at a time can
 open the embedded queue; the error names the process that has it open. Opening the queue, also by this
 command, records a lost worker for each message that a crashed process had in flight; that is no attempt.
+
+The list has the queues of all brokers that respond; if one does not, the exit code is 1.
 
 Exit codes: 0 success; 1 failure, or no such queue; 2 invalid command line or setting, or --yes is
 missing.")]
@@ -108,6 +111,14 @@ pub(super) async fn run(args: QueuesArgs, config: &Config, output: &mut Output) 
 
 async fn list(queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
     let listed = queues.list().await?;
+    let unavailable: Vec<String> =
+        listed.unavailable.iter().map(|queue| format!("queue `{}`: {}", queue.name, queue.reason)).collect();
+    show_list(listed, output)?;
+    ensure!(unavailable.is_empty(), "{}", unavailable.join("\n"));
+    Ok(())
+}
+
+fn show_list(listed: QueueList, output: &mut Output) -> anyhow::Result<()> {
     if output.is_json() {
         return Ok(output.json(&listed)?);
     }

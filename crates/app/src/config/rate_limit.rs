@@ -15,6 +15,7 @@ pub(crate) struct RateLimitSettings {
     breaker_failures: Number,
     breaker_cooldown: Span,
     max_defer: Span,
+    lease: Span,
 }
 
 /// Backend of the rate limiter.
@@ -44,6 +45,7 @@ impl RateLimitSettings {
             },
             breaker: (self.breaker_failures.0 > 0).then_some(breaker),
             max_defer: self.max_defer.0,
+            lease: self.lease.0,
             ..RateLimitPolicy::default()
         }
     }

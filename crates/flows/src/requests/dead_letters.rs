@@ -5,7 +5,7 @@ use super::{
     message::Head,
     wiring::{crawl_requests, crawl_responses},
 };
-use crawlway_broker::{Broker, BrokerError, DeadLetterFilter, DeadLetters};
+use crawlway_broker::{Broker, BrokerError, DeadLetterCause, DeadLetterFilter, DeadLetters};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_flow::Shutdown;
 use std::{sync::Arc, time::Duration};
@@ -46,6 +46,10 @@ async fn scan(broker: &dyn Broker, letters: &dyn DeadLetters, since: Timestamp) 
     loop {
         let page = letters.dead_letters(&crawl_requests(), &filter, after.as_ref(), PAGE_SIZE).await?;
         for letter in &page.letters {
+            // The stage answers what it refuses, if the message says to whom.
+            if letter.cause == DeadLetterCause::Refused {
+                continue;
+            }
             let Some(head) = Head::answerable(&letter.message) else { continue };
             let answer = head.failed(&crawl_responses(), &letter.reason);
             publish(broker, answer)

@@ -206,7 +206,7 @@ impl Stage for FetchStage {
         let message = &delivery.message;
         let read = || {
             let head = Head::read(message)?;
-            let (url, normal_url) = message::read_request(&message.body)?;
+            let (url, normal_url) = message::read_request(message::body_of(message)?)?;
             let created = Timestamp::from_iso(&head.created_at).filter(|_| delivery.replays == 0);
             let deadline = created.map(|created| created + self.settings.timeout);
             Ok(Valid { head, url, normal_url, deadline })

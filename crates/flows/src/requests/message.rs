@@ -53,6 +53,9 @@ impl Head {
                 "header `{CREATED_AT}`: expected ISO 8601 such as `2026-11-15T09:30:00.000Z`"
             )));
         }
+        if message.defects.contains(&Defect::NullKey) {
+            return Err(Invalid(Defect::NullKey.to_string()));
+        }
         if message.defects.contains(&Defect::BinaryKey) || message.key.as_ref().is_some_and(|key| key != id) {
             return Err(Invalid(format!("the key differs from header `{ID}`")));
         }
@@ -63,7 +66,8 @@ impl Head {
     pub(super) fn answerable(message: &Message) -> Option<Self> {
         let mut readable = message.clone();
         readable.key = None;
-        readable.defects.retain(|defect| *defect != Defect::BinaryKey && !is_about(defect, CREATED_AT));
+        let is_of_key = |defect: &Defect| matches!(defect, Defect::BinaryKey | Defect::NullKey);
+        readable.defects.retain(|defect| !is_of_key(defect) && !is_about(defect, CREATED_AT));
         let created_at = readable.headers.get(CREATED_AT).and_then(|text| Timestamp::from_iso(text));
         if created_at.is_none() {
             readable.headers.insert(CREATED_AT.to_owned(), message.published_at.to_iso());
@@ -112,7 +116,7 @@ fn is_about(defect: &Defect, header: &str) -> bool {
         Defect::DuplicateHeader(name) | Defect::NullHeader(name) | Defect::BinaryHeader(name) => {
             name == header
         }
-        Defect::BinaryKey | Defect::NullBody => false,
+        Defect::BinaryKey | Defect::NullKey | Defect::NullBody => false,
     }
 }
 
@@ -128,6 +132,14 @@ pub(super) fn request_message(queue: &QueueName, request: &CrawlRequest) -> Outg
     // Cannot fail: all fields are serialisable.
     let body = serde_json::to_vec(&RequestBody { url: request.url.clone() }).unwrap_or_default();
     head.outgoing(queue, body)
+}
+
+/// Body of a message, which must have one.
+pub(super) fn body_of(message: &Message) -> Result<&[u8], Invalid> {
+    if message.defects.contains(&Defect::NullBody) {
+        return Err(Invalid(Defect::NullBody.to_string()));
+    }
+    Ok(&message.body)
 }
 
 /// Reads the body of a request: the URL as written and in its normal form.
@@ -257,6 +269,7 @@ mod tests {
                 true,
             ),
             (Message { defects: vec![Defect::BinaryKey], ..message(&VALID, None) }, "the key differs", true),
+            (Message { defects: vec![Defect::NullKey], ..message(&VALID, None) }, "the key is null", true),
         ] {
             let error = Head::read(&message).unwrap_err().to_string();
             assert!(error.contains(reason), "expected `{reason}` in: {error}");

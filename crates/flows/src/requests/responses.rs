@@ -65,7 +65,7 @@ impl Stage for ResponseStage {
         let message = &delivery.message;
         let read = || {
             let head = Head::read(message)?;
-            Ok(Response { answer: message::read_response(&head, &message.body)?, invalid: None })
+            Ok(Response { answer: message::read_response(&head, message::body_of(message)?)?, invalid: None })
         };
         read().or_else(|Invalid(reason)| {
             // Invalid headers cannot be trusted to name the request.

@@ -18,7 +18,7 @@ pub use dead_letter::{
     DeadLetterCauseView, DeadLetterMessage, DeadLetterView, DeadList, DeadListCursor, Dropped, Failure,
     Replayed,
 };
-pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList, QueueOrdering};
+pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList, QueueOrdering, UnavailableQueue};
 pub use request::{AcceptedRequests, DeletedRequests, RequestEvent, RequestList, UserRequest};
 pub use search::{Duplicate, Hit, RemovedPages, Results};
 pub use stored_page::{PageList, StoredPage};

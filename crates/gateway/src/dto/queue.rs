@@ -10,6 +10,18 @@ use utoipa::ToSchema;
 pub struct QueueList {
     /// Queues in order of name.
     pub queues: Vec<Queue>,
+    /// Queues whose broker does not respond, while others do. Absent if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableQueue>,
+}
+
+/// Queue whose broker does not respond.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UnavailableQueue {
+    /// Name.
+    pub name: String,
+    /// Why its depth is unknown.
+    pub reason: String,
 }
 
 /// Queue with its depth and spec.
