@@ -137,9 +137,15 @@ impl Step {
             Step::Test if has_package(cargo_test_args) => &["test", "--all-features", "--no-fail-fast"],
             Step::Test => &["test", "--workspace", "--all-features", "--no-fail-fast"],
             Step::Kafka => &["test", "--workspace", "--all-features", "--no-fail-fast", "--", "kafka"],
-            Step::KafkaCluster => {
-                &["test", "--package", "crawlway-broker-kafka", "--test", "kafka_cluster", "--", "--nocapture"]
-            }
+            Step::KafkaCluster => &[
+                "test",
+                "--package",
+                "crawlway-broker-kafka",
+                "--test",
+                "kafka_cluster",
+                "--",
+                "--nocapture",
+            ],
         };
         let extra = if self == Step::Test { cargo_test_args } else { &[] };
         Some(args.iter().map(|&arg| arg.to_owned()).chain(extra.iter().cloned()).collect())
