@@ -5,11 +5,11 @@ use crate::{
     error::Failure,
     local_queue::LocalQueue,
     settle::{Claim, Death},
-    wire::{self, DeadCopy, History, Record},
+    wire::{self, DeadCopy, Record},
 };
 use crawlway_broker::{
     BrokerError, Bytes, DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage, Message,
-    MessageId, PublishError, QueueName, ReplayOutcome, SettleError,
+    MessageId, PublishError, QueueName, ReplayOutcome, SettleError, history::History,
 };
 use crawlway_store::ledger::{self, AddDeadLetterOutcome, DeadLetterDetail, NewDeadLetter};
 use std::{sync::Arc, time::Duration};
@@ -72,8 +72,7 @@ impl Engine {
     pub(crate) async fn bury_later(&self, local: &Arc<LocalQueue>, tag: u64, death: Death) {
         loop {
             let Some(delivery) = local.state().in_flight.get(&tag).cloned() else { return };
-            let mut history = delivery.history.clone();
-            history.attempts = history.attempts.saturating_add(1);
+            let history = delivery.history.clone();
             let claim = Claim { local: local.clone(), tag, delivery };
             match self.bury(&claim, &history, &death).await {
                 Ok(()) => {
@@ -216,7 +215,7 @@ fn detail(message: &Message, history: &History, death: &Death) -> DeadLetterDeta
         published_at: message.published_at,
         cause: death.cause.as_str().to_owned(),
         reason: death.reason.clone(),
-        attempts: history.attempts,
+        attempts: history.attempt,
         first_error: failure(&history.first_error),
         last_error: failure(&history.last_error),
         replays: history.replays,
@@ -227,7 +226,6 @@ fn dead_letter(queue: &QueueName, letter: ledger::DeadLetter, body: Vec<u8>) -> 
     let failure = |failure: Option<ledger::Failure>| {
         failure.map(|failure| crawlway_broker::Failure { error: failure.error, at: failure.at })
     };
-    let causes = [DeadLetterCause::AttemptsUsedUp, DeadLetterCause::WorkerLost, DeadLetterCause::Refused];
     let detail = letter.detail;
     DeadLetter {
         id: DeadLetterId(letter.id.to_string()),
@@ -241,10 +239,7 @@ fn dead_letter(queue: &QueueName, letter: ledger::DeadLetter, body: Vec<u8>) -> 
             published_at: detail.published_at,
             defects: Vec::new(),
         },
-        cause: causes
-            .into_iter()
-            .find(|cause| cause.as_str() == detail.cause)
-            .unwrap_or(DeadLetterCause::Refused),
+        cause: DeadLetterCause::from_name(&detail.cause).unwrap_or(DeadLetterCause::Refused),
         reason: detail.reason,
         attempts: detail.attempts,
         first_error: failure(detail.first_error),

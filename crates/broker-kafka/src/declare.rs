@@ -1,6 +1,7 @@
 //! Declaring: topics are created, or verified and refused if they differ in what matters.
 
 use crate::{
+    connection::Connection,
     engine::Engine,
     error::Failure,
     local_queue::LocalQueue,
@@ -130,7 +131,8 @@ impl Engine {
     /// Refuses an existing topic that could lose messages, or has fewer partitions than are needed.
     async fn verify(&self, queue: &QueueName, topic: &str, partitions: usize) -> Result<(), BrokerError> {
         let options = &self.connection.options;
-        let found = match difference(&self.describe(topic).await?, options) {
+        let config = self.describe(topic).await?;
+        let found = match difference(&config, options) {
             None => self.layout_difference(topic, partitions).await?,
             found => found,
         };
@@ -159,15 +161,7 @@ impl Engine {
 
     /// What is wrong with the partitions of a topic.
     async fn layout_difference(&self, topic: &str, partitions: usize) -> Result<Option<String>, Failure> {
-        let topic = topic.to_owned();
-        let read = move |connection: &crate::connection::Connection| -> Result<(usize, usize), Failure> {
-            let metadata =
-                connection.marks.fetch_metadata(Some(&topic), connection.options.request_timeout)?;
-            let found = metadata.topics().first().map(|topic| topic.partitions()).unwrap_or_default();
-            let replicas = found.iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
-            Ok((found.len(), replicas))
-        };
-        let (found, replicas) = self.blocking(read).await??;
+        let (found, replicas) = self.layout(topic).await?;
         let replication = self.connection.options.replication as usize;
         Ok(if found < partitions {
             Some(format!("it has {found} partitions; expected {partitions} or more"))
@@ -178,11 +172,30 @@ impl Engine {
         })
     }
 
+    /// Number of partitions of a topic, and the smallest number of their replicas.
+    async fn layout(&self, topic: &str) -> Result<(usize, usize), Failure> {
+        for _ in 0..DESCRIBE_TRIES {
+            let name = topic.to_owned();
+            let read = move |connection: &Connection| -> Result<Vec<usize>, Failure> {
+                let metadata =
+                    connection.marks.fetch_metadata(Some(&name), connection.options.request_timeout)?;
+                let partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
+                Ok(partitions.map(|partition| partition.replicas().len()).collect())
+            };
+            let replicas = self.blocking(read).await??;
+            if let Some(smallest) = replicas.iter().min() {
+                return Ok((replicas.len(), *smallest));
+            }
+            tokio::time::sleep(DESCRIBE_DELAY).await;
+        }
+        Err(Failure::Unavailable(format!("Kafka does not describe the topic `{topic}`")))
+    }
+
     /// Commits the beginning of new topics for the group, so that what is published before the first worker counts as its lag.
     async fn commit_start(&self, names: &Names) -> Result<(), Failure> {
         let (names, partitions) =
             (names.clone(), i32::try_from(self.connection.options.partitions).unwrap_or(1));
-        let commit = move |connection: &crate::connection::Connection| -> Result<(), Failure> {
+        let commit = move |connection: &Connection| -> Result<(), Failure> {
             let client = connection.group_client(&names.group)?;
             let mut offsets = TopicPartitionList::new();
             let tiers = i32::try_from(TIERS.len()).unwrap_or(1);

@@ -22,7 +22,7 @@ use crate::{
     watermark::{Progress, Received},
     wire::Record,
 };
-use crawlway_broker::{QueueName, QueueSpec, Timestamp, suspects::Slots};
+use crawlway_broker::{QueueName, QueueSpec, Timestamp, history::History, suspects::Slots};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -45,7 +45,7 @@ pub(crate) struct Entry {
 pub(crate) struct InFlight {
     pub(crate) entry: Entry,
     /// History of the record and the ledger together.
-    pub(crate) history: crate::wire::History,
+    pub(crate) history: History,
     pub(crate) until: Timestamp,
     /// A verdict is being carried out: its lease does not end meanwhile.
     pub(crate) settling: bool,

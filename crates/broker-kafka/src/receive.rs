@@ -134,7 +134,7 @@ impl Engine {
                         deliveries.push(Delivery {
                             receipt: self.receipt(&local.queue, tag),
                             message: entry.record.message.clone(),
-                            attempt: history.attempts.saturating_add(1),
+                            attempt: history.attempt,
                             losses: history.losses,
                             last_error: history.last_error.clone(),
                             replays: history.replays,

@@ -16,10 +16,11 @@ use crate::{
     engine::{Engine, message_key},
     local_queue::{InFlight, LocalQueue},
     names::{self, Source},
-    wire::{self, History, Publication, Record},
+    wire::{self, Publication, Record},
 };
 use crawlway_broker::{
-    DeadLetterCause, Failure, QueueName, Receipt, SettleError, SettleOutcome, Timestamp, Verdict, limits,
+    DeadLetterCause, Failure, QueueName, Receipt, SettleError, SettleOutcome, Timestamp, Verdict,
+    history::History, limits,
 };
 use crawlway_store::ledger::{MessageKey, Settlement};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -150,7 +151,6 @@ impl Engine {
             }
             Verdict::Dead { reason } => {
                 let reason = limits::truncated(&reason, limits::MAX_ERROR_BYTES).to_owned();
-                history.attempts = history.attempts.saturating_add(1);
                 Plan::Dead(
                     Box::new(history),
                     Death { cause: DeadLetterCause::Refused, reason, is_closed: false },
@@ -158,14 +158,16 @@ impl Engine {
             }
             Verdict::Retry { after, error } => {
                 let error = limits::truncated(&error, limits::MAX_ERROR_BYTES).to_owned();
-                history.record_attempt(Failure { error, at: now });
-                if history.attempts >= max_attempts {
+                let failure = Failure { error, at: now };
+                if history.attempt >= max_attempts {
+                    history.record_error(failure);
                     let reason = format!("all {max_attempts} attempts failed");
                     let cause = DeadLetterCause::AttemptsUsedUp;
                     return Plan::Dead(Box::new(history), Death { cause, reason, is_closed: false });
                 }
+                history.record_attempt(failure);
                 history.not_before = (!after.is_zero()).then(|| now + after);
-                let attempt = history.attempts.saturating_add(1);
+                let attempt = history.attempt;
                 copy(history, SettleOutcome::Retrying { attempt })
             }
         }

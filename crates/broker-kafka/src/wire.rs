@@ -6,53 +6,20 @@
 use crate::names::Source;
 use bytes::Bytes;
 use crawlway_broker::{
-    Defect, Failure, Headers as TextHeaders, Message, MessageId, Outgoing, Timestamp,
+    Defect, Headers as TextHeaders, Message, MessageId, Outgoing, Timestamp,
+    history::{ATTEMPT, DEAD_CAUSE, DEAD_REASON, GROUP, HeaderValue, History},
     limits::RESERVED_HEADER_PREFIX,
 };
 use rdkafka::message::{BorrowedMessage, Header, Headers as _, Message as _, OwnedHeaders};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const ID: &str = "x-crawlway-id";
-const GROUP: &str = "x-crawlway-group";
 const PUBLISHED: &str = "x-crawlway-published";
-const ATTEMPT: &str = "x-crawlway-attempt";
-const LOSSES: &str = "x-crawlway-losses";
-const SOLO_CRASHES: &str = "x-crawlway-solo-crashes";
-const REPLAYS: &str = "x-crawlway-replays";
 const REPLAY_EPOCH: &str = "x-crawlway-replay-epoch";
-const NOT_BEFORE: &str = "x-crawlway-not-before";
-const FIRST_ERROR: (&str, &str) = ("x-crawlway-first-error", "x-crawlway-first-error-at");
-const LAST_ERROR: (&str, &str) = ("x-crawlway-last-error", "x-crawlway-last-error-at");
-const DEAD_CAUSE: &str = "x-crawlway-dead-cause";
-const DEAD_REASON: &str = "x-crawlway-dead-reason";
 
 /// Bytes that the protocol adds to each header and to the record, at most.
 const HEADER_FRAMING: usize = 10;
 const RECORD_FRAMING: usize = 72;
-
-/// Delivery history of a message, in headers of its record.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct History {
-    /// Number of failed attempts.
-    pub(crate) attempts: u32,
-    pub(crate) replays: u32,
-    /// Workers that were lost while they had it.
-    pub(crate) losses: u32,
-    /// Lost workers that ran nothing else.
-    pub(crate) solo_crashes: u32,
-    pub(crate) not_before: Option<Timestamp>,
-    pub(crate) first_error: Option<Failure>,
-    pub(crate) last_error: Option<Failure>,
-}
-
-impl History {
-    /// Counts a failed attempt.
-    pub(crate) fn record_attempt(&mut self, failure: Failure) {
-        self.attempts = self.attempts.saturating_add(1);
-        self.first_error.get_or_insert_with(|| failure.clone());
-        self.last_error = Some(failure);
-    }
-}
 
 /// A received record.
 #[derive(Debug)]
@@ -117,9 +84,8 @@ pub(crate) fn encode_new(message: &Outgoing, topic: String) -> Publication {
     if let Some(group) = &message.group {
         add(GROUP, group);
     }
-    if let Some(time) = message.not_before {
-        add(NOT_BEFORE, &time.as_millis().to_string());
-    }
+    let history = History { not_before: message.not_before, ..History::default() };
+    history_headers(&history, &mut headers);
     let key = message.key.clone().map(String::into_bytes);
     Publication { topic, partition: None, key, headers, body: Some(message.body.clone()) }
 }
@@ -140,6 +106,10 @@ pub(crate) fn encode_copy(
     let mut headers = record.headers.clone();
     bookkeeping(&record.message, history, &mut headers);
     if let Some(DeadCopy { cause, reason }) = dead {
+        // The history leaves out the first.
+        if history.attempt == 1 {
+            headers.push((ATTEMPT.to_owned(), Some(b"1".to_vec())));
+        }
         headers.push((DEAD_CAUSE.to_owned(), Some(cause.as_bytes().to_vec())));
         headers.push((DEAD_REASON.to_owned(), Some(reason.as_bytes().to_vec())));
     }
@@ -168,25 +138,17 @@ fn bookkeeping(message: &Message, history: &History, headers: &mut Vec<(String, 
     if let Some(group) = &message.group {
         add(GROUP, group.clone());
     }
-    for (name, count) in [
-        (ATTEMPT, history.attempts),
-        (LOSSES, history.losses),
-        (SOLO_CRASHES, history.solo_crashes),
-        (REPLAYS, history.replays),
-    ] {
-        if count > 0 {
-            add(name, count.to_string());
-        }
-    }
-    if let Some(time) = history.not_before {
-        add(NOT_BEFORE, time.as_millis().to_string());
-    }
-    for ((text, at), failure) in [(FIRST_ERROR, &history.first_error), (LAST_ERROR, &history.last_error)] {
-        if let Some(failure) = failure {
-            add(text, failure.error.clone());
-            add(at, failure.at.as_millis().to_string());
-        }
-    }
+    history_headers(history, headers);
+}
+
+fn history_headers(history: &History, headers: &mut Vec<(String, Option<Vec<u8>>)>) {
+    headers.extend(history.headers().into_iter().map(|(name, value)| {
+        let value = match value {
+            HeaderValue::Number(value) => value.to_string(),
+            HeaderValue::Text(value) => value,
+        };
+        (name.to_owned(), Some(value.into_bytes()))
+    }));
 }
 
 /// Decodes a record. Parts that the contract cannot represent become defects.
@@ -230,9 +192,7 @@ pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>) -> Record {
     defects.sort();
     defects.dedup();
     let (offset, time) = (record.offset(), record.timestamp().to_millis().unwrap_or(0));
-    let millis = |name: &str| own.get(name)?.parse().ok().map(Timestamp::from_millis);
-    let number = |name: &str| own.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let failure = |(text, at): (&str, &str)| Some(Failure { error: own.get(text)?.clone(), at: millis(at)? });
+    let number = |name: &str| own.get(name)?.parse::<u64>().ok();
     // Without an id, the place of the record is one.
     let id = match own.get(ID) {
         Some(id) => MessageId::from(id.as_str()),
@@ -245,18 +205,10 @@ pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>) -> Record {
         group: own.get(GROUP).cloned(),
         headers: text,
         body: Bytes::copy_from_slice(record.payload().unwrap_or_default()),
-        published_at: millis(PUBLISHED).unwrap_or(record_time),
+        published_at: number(PUBLISHED).map_or(record_time, Timestamp::from_millis),
         defects,
     };
-    let history = History {
-        attempts: number(ATTEMPT),
-        replays: number(REPLAYS),
-        losses: number(LOSSES),
-        solo_crashes: number(SOLO_CRASHES),
-        not_before: millis(NOT_BEFORE),
-        first_error: failure(FIRST_ERROR),
-        last_error: failure(LAST_ERROR),
-    };
+    let history = History::from_headers(number, |name| own.get(name).cloned());
     Record { source, offset, time, message, history, key, headers: raw }
 }
 

@@ -10,11 +10,11 @@ use crate::{
     names,
     publisher::PublishOutcome,
     session::{Session, with_timeout},
-    wire::{DecodedMessage, History, Publication, short},
+    wire::{DecodedMessage, Publication, short},
 };
 use crawlway_broker::{
     BrokerError, DeadLetter, DeadLetterFilter, DeadLetterId, DeadLetterPage, PublishError, QueueName,
-    ReplayOutcome,
+    ReplayOutcome, history::History,
 };
 use lapin::{
     options::{BasicGetOptions, QueueDeclareOptions},
@@ -219,8 +219,7 @@ impl Scan<'_> {
 
     /// Copy of a letter's message with a new history.
     fn replayed(&self, found: &ScannedLetter) -> Publication {
-        let history =
-            History { attempt: 1, replays: found.letter.replays.saturating_add(1), ..History::default() };
+        let history = History { replays: found.letter.replays.saturating_add(1), ..History::default() };
         let body = found.letter.message.body.clone();
         Publication::to_queue(self.queue.to_string(), found.decoded.encode_copy(&history), body)
     }

@@ -18,9 +18,9 @@ use crate::{
     names,
     publisher::PublishOutcome,
     redelivery::RedeliveryCause,
-    wire::{DeadLetterInfo, History, Publication},
+    wire::{DeadLetterInfo, Publication},
 };
-use crawlway_broker::{DeadLetterCause, Failure, QueueName, QueueSpec, Timestamp};
+use crawlway_broker::{DeadLetterCause, Failure, QueueName, QueueSpec, Timestamp, history::History};
 use std::{sync::Arc, time::Duration};
 
 /// Delay before a message that could not be republished is returned to its queue.
@@ -103,9 +103,9 @@ impl Engine {
         let mut solo_marker = None;
         match cause {
             RedeliveryCause::Uncounted => self.expect_redelivery(queue, &incoming),
-            RedeliveryCause::LeaseExpired => history.record_loss(LEASE_LOST),
+            RedeliveryCause::LeaseExpired => record_loss(&mut history, LEASE_LOST),
             RedeliveryCause::WorkerLost => {
-                history.record_loss(WORKER_LOST);
+                record_loss(&mut history, WORKER_LOST);
                 match self.has_solo_marker(queue, &incoming).await {
                     Some(false) => {}
                     Some(true) => {
@@ -197,13 +197,11 @@ async fn return_later(incoming: &Incoming) {
     let _ = incoming.ack_channel.nack(&[incoming.tag]).await;
 }
 
-impl History {
-    /// Records a lost worker, which is no attempt.
-    fn record_loss(&mut self, error: &str) {
-        self.record_error(Failure { error: error.into(), at: Timestamp::now() });
-        self.losses = self.losses.saturating_add(1);
-        self.not_before = None;
-    }
+/// Records a lost worker, which is no attempt.
+fn record_loss(history: &mut History, error: &str) {
+    history.record_error(Failure { error: error.into(), at: Timestamp::now() });
+    history.losses = history.losses.saturating_add(1);
+    history.not_before = None;
 }
 
 /// Reason why a message with this history is a dead letter, if it is one.

@@ -6,8 +6,9 @@
 use crate::header_limit::{LEFT_OUT, trim_headers};
 use bytes::Bytes;
 use crawlway_broker::{
-    DeadLetter, DeadLetterCause, DeadLetterId, Defect, Failure, Headers, Message, MessageId, Outgoing,
-    QueueName, Timestamp,
+    DeadLetter, DeadLetterCause, DeadLetterId, Defect, Headers, Message, MessageId, Outgoing, QueueName,
+    Timestamp,
+    history::{ATTEMPT, DEAD_CAUSE, DEAD_REASON, GROUP, HeaderValue, History, NOT_BEFORE},
     limits::{self, RESERVED_HEADER_PREFIX},
 };
 use lapin::{
@@ -20,18 +21,8 @@ use sha2::{Digest as _, Sha256};
 pub(crate) const PERSISTENT: u8 = 2;
 
 const KEY: &str = "x-crawlway-key";
-const GROUP: &str = "x-crawlway-group";
-const ATTEMPT: &str = "x-crawlway-attempt";
-const LOSSES: &str = "x-crawlway-losses";
-const SOLO_CRASHES: &str = "x-crawlway-solo-crashes";
 const COPY: &str = "x-crawlway-copy";
-const REPLAYS: &str = "x-crawlway-replays";
-const NOT_BEFORE: &str = "x-crawlway-not-before";
-const FIRST_ERROR: (&str, &str) = ("x-crawlway-first-error", "x-crawlway-first-error-at");
-const LAST_ERROR: (&str, &str) = ("x-crawlway-last-error", "x-crawlway-last-error-at");
 const DEAD_ID: &str = "x-crawlway-dead-id";
-const DEAD_CAUSE: &str = "x-crawlway-dead-cause";
-const DEAD_REASON: &str = "x-crawlway-dead-reason";
 const DEAD_AT: &str = "x-crawlway-dead-at";
 
 /// Headers that the server adds when a message expires from a delay queue.
@@ -56,35 +47,6 @@ impl Publication {
     /// Through the default exchange.
     pub(crate) fn to_queue(queue: String, properties: BasicProperties, body: Bytes) -> Self {
         Self { exchange: String::new(), routing_key: queue, properties, body }
-    }
-}
-
-/// Delivery history of a message.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct History {
-    /// Number of the next attempt, from 1.
-    pub(crate) attempt: u32,
-    pub(crate) replays: u32,
-    /// Workers that were lost while they had it.
-    pub(crate) losses: u32,
-    /// Lost workers that ran nothing else.
-    pub(crate) solo_crashes: u32,
-    pub(crate) not_before: Option<Timestamp>,
-    pub(crate) first_error: Option<Failure>,
-    pub(crate) last_error: Option<Failure>,
-}
-
-impl History {
-    /// Counts a failed attempt.
-    pub(crate) fn record_attempt(&mut self, failure: Failure) {
-        self.record_error(failure);
-        self.attempt = self.attempt.saturating_add(1);
-    }
-
-    /// Records an error without counting an attempt.
-    pub(crate) fn record_error(&mut self, failure: Failure) {
-        self.first_error.get_or_insert_with(|| failure.clone());
-        self.last_error = Some(failure);
     }
 }
 
@@ -149,16 +111,7 @@ impl DecodedMessage {
         let body = Bytes::from(body);
         let empty = FieldTable::default();
         let table = properties.headers().as_ref().unwrap_or(&empty);
-        let count = |name| number_in(table, name).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-        let history = History {
-            attempt: count(ATTEMPT).unwrap_or(1).max(1),
-            replays: count(REPLAYS).unwrap_or(0),
-            losses: count(LOSSES).unwrap_or(0),
-            solo_crashes: count(SOLO_CRASHES).unwrap_or(0),
-            not_before: number_in(table, NOT_BEFORE).map(Timestamp::from_millis),
-            first_error: failure_in(table, FIRST_ERROR),
-            last_error: failure_in(table, LAST_ERROR),
-        };
+        let history = History::from_headers(|name| number_in(table, name), |name| text_in(table, name));
         // A message of another program may have no time: now, to the second, as a copy states it.
         let seconds = properties.timestamp().unwrap_or_else(|| Timestamp::now().as_millis() / 1000);
         let published_at = Timestamp::from_millis(seconds.saturating_mul(1000));
@@ -189,23 +142,8 @@ impl DecodedMessage {
         let original = self.properties.headers().iter().flatten();
         let mut headers = trim_headers(original.filter(|(name, _)| is_kept(name.as_str())).collect());
         headers.insert(short(COPY), text(MessageId::random().as_str()));
-        if history.attempt > 1 {
-            headers.insert(short(ATTEMPT), number(history.attempt.into()));
-        }
-        let counts =
-            [(REPLAYS, history.replays), (LOSSES, history.losses), (SOLO_CRASHES, history.solo_crashes)];
-        for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-            headers.insert(short(name), number(count.into()));
-        }
-        if let Some(time) = history.not_before {
-            headers.insert(short(NOT_BEFORE), number(time.as_millis()));
-        }
-        for ((name, at), failure) in [(FIRST_ERROR, &history.first_error), (LAST_ERROR, &history.last_error)]
-        {
-            if let Some(failure) = failure {
-                headers.insert(short(name), text(&failure.error));
-                headers.insert(short(at), number(failure.at.as_millis()));
-            }
+        for (name, value) in history.headers() {
+            headers.insert(short(name), header_value(value));
         }
         // Without the expiration, which would drop the copy, and the user id, which has to be the publisher's.
         let mut properties = BasicProperties::default()
@@ -243,7 +181,7 @@ impl DecodedMessage {
         let mut headers = properties.headers().clone().unwrap_or_default();
         headers.insert(short(ATTEMPT), number(history.attempt.into()));
         headers.insert(short(DEAD_ID), text(MessageId::random().as_str()));
-        headers.insert(short(DEAD_CAUSE), text(cause_name(death.cause)));
+        headers.insert(short(DEAD_CAUSE), text(death.cause.as_str()));
         headers.insert(short(DEAD_REASON), text(limits::truncated(&death.reason, limits::MAX_ERROR_BYTES)));
         headers.insert(short(DEAD_AT), number(at.as_millis()));
         properties.with_headers(headers)
@@ -270,19 +208,9 @@ impl DecodedMessage {
     }
 }
 
-fn cause_name(cause: DeadLetterCause) -> &'static str {
-    match cause {
-        DeadLetterCause::AttemptsUsedUp => "attempts_used_up",
-        DeadLetterCause::WorkerLost => "worker_lost",
-        DeadLetterCause::Refused => "refused",
-    }
-}
-
 /// Cause of a dead letter from its header, or from its reason if an older release wrote it.
 fn cause_of(named: Option<&str>, reason: &str) -> DeadLetterCause {
-    let causes = [DeadLetterCause::AttemptsUsedUp, DeadLetterCause::WorkerLost, DeadLetterCause::Refused];
-    let named = named.and_then(|name| causes.into_iter().find(|cause| cause_name(*cause) == name));
-    named.unwrap_or(if reason.starts_with("gave up after ") {
+    named.and_then(DeadLetterCause::from_name).unwrap_or(if reason.starts_with("gave up after ") {
         DeadLetterCause::AttemptsUsedUp
     } else {
         DeadLetterCause::Refused
@@ -348,6 +276,13 @@ fn number(value: u64) -> AMQPValue {
     AMQPValue::LongLongInt(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
+fn header_value(value: HeaderValue) -> AMQPValue {
+    match value {
+        HeaderValue::Number(value) => number(value),
+        HeaderValue::Text(value) => text(&value),
+    }
+}
+
 fn text_in(table: &FieldTable, name: &str) -> Option<String> {
     table.inner().get(name).map(as_text)
 }
@@ -357,11 +292,6 @@ fn number_in(table: &FieldTable, name: &str) -> Option<u64> {
         AMQPValue::LongLongInt(value) => u64::try_from(*value).ok(),
         other => as_text(other).parse().ok(),
     }
-}
-
-fn failure_in(table: &FieldTable, (name, at): (&str, &str)) -> Option<Failure> {
-    let error = text_in(table, name)?;
-    Some(Failure { error, at: Timestamp::from_millis(number_in(table, at).unwrap_or(0)) })
 }
 
 /// Header value as text: strings and numbers as they are, anything else as JSON.
@@ -388,6 +318,7 @@ fn as_text(value: &AMQPValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crawlway_broker::Failure;
     use std::time::Duration;
 
     fn outgoing() -> Outgoing {

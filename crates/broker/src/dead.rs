@@ -36,6 +36,13 @@ pub enum DeadLetterCause {
 }
 
 impl DeadLetterCause {
+    /// The cause of this name in JSON.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::AttemptsUsedUp, Self::WorkerLost, Self::Refused]
+            .into_iter()
+            .find(|cause| cause.as_str() == name)
+    }
+
     /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -9,6 +9,7 @@ pub mod dead;
 mod depth;
 mod error;
 pub mod guarantees;
+pub mod history;
 mod length_limited;
 pub mod limits;
 mod message;

@@ -82,7 +82,7 @@ async fn run_broker(
     Ok(took)
 }
 
-/// Plain client: one idempotent producer, and consumers of one group that commit after each batch.
+/// Plain client: one idempotent producer, and one consumer whose tasks commit after each batch.
 async fn run_baseline(messages: usize, size: usize) -> anyhow::Result<Duration> {
     let topic = format!("baseline-{}", &MessageId::random().as_str()[24..]);
     let mut config = ClientConfig::new();
@@ -108,10 +108,11 @@ async fn run_baseline(messages: usize, size: usize) -> anyhow::Result<Duration> 
         tasks.push(tokio::spawn(publish(producer.clone(), topic.clone(), body.clone(), left.clone())));
     }
     let settled = Arc::new(AtomicUsize::new(0));
+    // One member, as a process of Crawlway has: a second one would begin with a rebalance.
+    let consumer: Arc<StreamConsumer> = Arc::new(config.create()?);
+    consumer.subscribe(&[&topic])?;
     for _ in 0..CONSUMERS {
-        let consumer: StreamConsumer = config.create()?;
-        consumer.subscribe(&[&topic])?;
-        tasks.push(tokio::spawn(consume(consumer, settled.clone(), messages)));
+        tasks.push(tokio::spawn(consume(consumer.clone(), settled.clone(), messages)));
     }
     for task in tasks {
         task.await??;
@@ -140,7 +141,11 @@ async fn publish(
     Ok(())
 }
 
-async fn consume(consumer: StreamConsumer, settled: Arc<AtomicUsize>, messages: usize) -> anyhow::Result<()> {
+async fn consume(
+    consumer: Arc<StreamConsumer>,
+    settled: Arc<AtomicUsize>,
+    messages: usize,
+) -> anyhow::Result<()> {
     let mut batch = 0;
     while settled.load(Ordering::Relaxed) < messages {
         if let Ok(record) = tokio::time::timeout(Duration::from_millis(20), consumer.recv()).await {
