@@ -86,8 +86,13 @@ impl Engine {
             let mut partitions = TopicPartitionList::new();
             for topic in [&shared.names.main, &shared.names.wait] {
                 let metadata = connection.marks.fetch_metadata(Some(topic), timeout)?;
+                let known = partitions.count();
                 for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
                     partitions.add_partition(topic, partition.id());
+                }
+                // A server that has not heard of a new topic yet answers with none.
+                if partitions.count() == known {
+                    return Err(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition));
                 }
             }
             let at = |time: Offset| -> KafkaResult<HashMap<Source, i64>> {
