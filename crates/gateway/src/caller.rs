@@ -2,7 +2,10 @@
 
 use crate::problem::Problem;
 use axum::extract::FromRequestParts;
-use crawlway_store::{TokenRecord, TokenRole, requests::Email};
+use crawlway_store::{
+    TokenRecord, TokenRole,
+    requests::{Email, InvalidEmail},
+};
 use http::request::Parts;
 use std::sync::{Arc, OnceLock};
 
@@ -51,19 +54,20 @@ impl Caller {
 }
 
 impl Caller {
-    /// E-mail address of the user whose requests are meant: the caller's own, the one that an admin names, or the default.
-    pub(crate) fn user(&self, named: Option<&str>, default: Option<&Email>) -> Result<Email, Problem> {
-        let verbatim = |text: &str| {
-            Email::verbatim(text).map_err(|error| Problem::invalid(error.to_string()).field("email"))
-        };
-        let own = self.email.as_deref().map(verbatim).transpose()?;
-        match (self.role, own, named.map(verbatim).transpose()?) {
+    /// E-mail address of the user whose requests are meant: the caller's own, the one that an admin names, or the default. `parse`
+    /// reads the named one.
+    pub(crate) fn user(
+        &self,
+        named: Option<&str>,
+        default: Option<&Email>,
+        parse: fn(&str) -> Result<Email, InvalidEmail>,
+    ) -> Result<Email, Problem> {
+        let parsed =
+            |text: &str| parse(text).map_err(|error| Problem::invalid(error.to_string()).field("email"));
+        let own = self.email.as_deref().map(parsed).transpose()?;
+        match (self.role, own, named.map(parsed).transpose()?) {
             (_, Some(own), None) => Ok(own),
-            (TokenRole::User, Some(own), Some(named)) => {
-                // Users need not know how their own address is written.
-                if named == own || Email::normalised(named.as_str()).is_ok_and(|named| named == own) {
-                    return Ok(own);
-                }
+            (TokenRole::User, Some(own), Some(named)) if named != own => {
                 Err(Problem::forbidden("`email` names another user").field("email"))
             }
             (TokenRole::User, None, _) => Err(Problem::forbidden("the token belongs to no user")),
@@ -96,20 +100,24 @@ mod tests {
     fn a_user_has_their_own_requests_and_an_admin_names_the_user() {
         let email = Email::normalised("a@example.com").unwrap();
         let user = Caller { email: Some("a@example.com".to_owned()), ..Caller::anonymous() };
-        assert_eq!(user.user(None, None).unwrap(), email);
-        assert_eq!(user.user(Some("A@Example.com"), None).unwrap(), email, "in any case");
-        assert_eq!(user.user(Some("b@example.com"), None).unwrap_err().status(), 403);
-        assert_eq!(user.user(Some("a:b"), None).unwrap_err().status(), 400);
-        assert_eq!(Caller::anonymous().user(None, None).unwrap_err().status(), 403);
+        assert_eq!(user.user(None, None, Email::normalised).unwrap(), email);
+        assert_eq!(user.user(Some("A@Example.com"), None, Email::normalised).unwrap(), email, "in any case");
+        assert_eq!(user.user(Some("b@example.com"), None, Email::normalised).unwrap_err().status(), 403);
+        assert_eq!(user.user(Some("a:b"), None, Email::normalised).unwrap_err().status(), 400);
+        assert_eq!(Caller::anonymous().user(None, None, Email::normalised).unwrap_err().status(), 403);
         let admin = Caller::admin();
-        assert_eq!(admin.user(Some("a@example.com"), None).unwrap(), email);
-        for verbatim in ["Up.Case+tag@X.Org", "jürgen@münchen.example", "a@[127.0.0.1]"] {
-            assert_eq!(admin.user(Some(verbatim), None).unwrap().as_str(), verbatim);
+        assert_eq!(admin.user(Some("a@example.com"), None, Email::normalised).unwrap(), email);
+        for foreign in ["jürgen@münchen.example", "a@[127.0.0.1]"] {
+            assert_eq!(admin.user(Some(foreign), None, Email::stored).unwrap().as_str(), foreign);
+            assert_eq!(admin.user(Some(foreign), None, Email::normalised).unwrap_err().status(), 400);
         }
-        assert_eq!(admin.user(None, None).unwrap_err().status(), 400);
-        assert_eq!(admin.user(None, Some(&email)).unwrap(), email);
+        assert_eq!(admin.user(None, None, Email::normalised).unwrap_err().status(), 400);
+        assert_eq!(admin.user(None, Some(&email), Email::normalised).unwrap(), email);
         let named = Caller { email: Some("a@example.com".to_owned()), ..admin };
-        assert_eq!(named.user(None, None).unwrap(), email);
-        assert_eq!(named.user(Some("b@example.com"), None).unwrap().as_str(), "b@example.com");
+        assert_eq!(named.user(None, None, Email::normalised).unwrap(), email);
+        assert_eq!(
+            named.user(Some("b@example.com"), None, Email::normalised).unwrap().as_str(),
+            "b@example.com"
+        );
     }
 }

@@ -134,6 +134,8 @@ fn lab(site: &Site, settings: &str, broker: &Broker, redis: &PrivateRedis) -> La
         ("CRAWLWAY_REDIS__URL", redis.url()),
         ("CRAWLWAY_REQUESTS__STORE", "redis".to_owned()),
         ("CRAWLWAY_RATE_LIMIT__KIND", "redis".to_owned()),
+        // A killed worker blocks its host no longer than this.
+        ("CRAWLWAY_RATE_LIMIT__LEASE", "5s".to_owned()),
     ]);
     lab
 }

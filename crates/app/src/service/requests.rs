@@ -50,7 +50,8 @@ impl UserRequests {
         flows::require(config, "requests").map_err(UsageError)?;
         let email = match email {
             Some(email) => {
-                Email::verbatim(&email).map_err(|error| UsageError(format!("--email: {error}")))?
+                let parse = if submits { Email::normalised } else { Email::stored };
+                parse(&email).map_err(|error| UsageError(format!("--email: {error}")))?
             }
             None => config.requests.default_email().context("name the user with --email")?,
         };

@@ -65,9 +65,14 @@ impl RequestService {
         self.declared.set(Arc::new(()));
     }
 
-    /// User whose requests a caller means.
+    /// User for whom a caller requests a URL.
     pub(crate) fn user(&self, caller: &Caller, named: Option<&str>) -> Result<Email, Problem> {
-        caller.user(named, self.options.default_email.as_ref())
+        caller.user(named, self.options.default_email.as_ref(), Email::normalised)
+    }
+
+    /// User whose stored requests a caller means. Another program may have written them.
+    pub(crate) fn stored_user(&self, caller: &Caller, named: Option<&str>) -> Result<Email, Problem> {
+        caller.user(named, self.options.default_email.as_ref(), Email::stored)
     }
 
     pub(crate) fn stop(&self) -> &Shutdown {

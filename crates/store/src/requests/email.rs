@@ -22,9 +22,9 @@ impl Email {
         normalise_email(text).map(Self).map_err(InvalidEmail)
     }
 
-    /// Address of another program, which is used verbatim.
-    pub fn verbatim(text: &str) -> Result<Self, InvalidEmail> {
-        Self::check(text).map(|()| Self(text.to_owned()))
+    /// Address of stored requests: normalised, or verbatim if only another program can have written it.
+    pub fn stored(text: &str) -> Result<Self, InvalidEmail> {
+        Self::normalised(text).or_else(|_| Self::check(text).map(|()| Self(text.to_owned())))
     }
 
     /// Checks an address of another program, which is used verbatim.

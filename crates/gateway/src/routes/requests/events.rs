@@ -109,7 +109,7 @@ pub(super) async fn events(
     headers: HeaderMap,
     QueryParams(query): QueryParams<UserQuery>,
 ) -> Result<Response, Problem> {
-    let email = service.user(&caller, query.email.as_deref())?.as_str().to_owned();
+    let email = service.stored_user(&caller, query.email.as_deref())?.as_str().to_owned();
     let store = state.connected(&service.store)?;
     let subscription = service.subscribe(&*store, &email).await?;
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());

@@ -140,7 +140,7 @@ pub(super) async fn list(
     caller: Caller,
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<RequestList>, Problem> {
-    let email = service.user(&caller, query.email.as_deref())?;
+    let email = service.stored_user(&caller, query.email.as_deref())?;
     check_limit(query.limit, MAX_PAGE_SIZE)?;
     let status = query
         .status
@@ -167,7 +167,7 @@ pub(super) async fn one(
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<OneQuery>,
 ) -> Result<Json<UserRequest>, Problem> {
-    let email = service.user(&caller, query.email.as_deref())?;
+    let email = service.stored_user(&caller, query.email.as_deref())?;
     let wait = query.wait.map(|text| {
         let invalid = || Problem::invalid(format!("expected {DURATION_SYNTAX}")).field("wait");
         parse_duration(&text).ok_or_else(invalid)
@@ -191,7 +191,7 @@ pub(super) async fn delete(
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<UserQuery>,
 ) -> Result<Json<DeletedRequests>, Problem> {
-    let email = service.user(&caller, query.email.as_deref())?;
+    let email = service.stored_user(&caller, query.email.as_deref())?;
     let (store, key) = (state.connected(&service.store)?, RequestKey::new(email.as_str(), &*id));
     let delete = async move { Ok(store.delete(&key).await?) };
     match uncancelled(delete, "the request may or may not be deleted").await? {
@@ -211,7 +211,7 @@ pub(super) async fn delete_all(
     QueryParams(query): QueryParams<UserQuery>,
     _: NoBody,
 ) -> Result<Json<DeletedRequests>, Problem> {
-    let email = service.user(&caller, query.email.as_deref())?;
+    let email = service.stored_user(&caller, query.email.as_deref())?;
     let store = state.connected(&service.store)?;
     let delete = async move { Ok(store.delete_all(email.as_str()).await?) };
     let deleted = uncancelled(delete, "some of the requests may not be deleted; repeat the call").await?;
