@@ -63,7 +63,7 @@ impl PrivateKafka {
         format!("127.0.0.1:{}", self.ports[2])
     }
 
-    /// Starts an empty server with further listeners, at [`HOST`](crate::certificates::HOST): with TLS and client certificates, with
+    /// Starts an empty server with further listeners, at [`HOST`]: with TLS and client certificates, with
     /// SASL, and with SASL and TLS.
     ///
     /// # Panics
