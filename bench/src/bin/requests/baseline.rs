@@ -22,7 +22,7 @@ use rdkafka::{
     message::{Header, Headers as _, Message as _, OwnedHeaders, OwnedMessage},
     producer::{FutureProducer, FutureRecord},
 };
-use redis::{AsyncCommands as _, aio::MultiplexedConnection};
+use redis::{AsyncCommands as _, AsyncConnectionConfig, aio::MultiplexedConnection};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{
@@ -197,7 +197,9 @@ struct Gateway {
 
 /// Serves the API, and applies the responses.
 async fn gateway(topics: &str) -> anyhow::Result<()> {
-    let redis = redis::Client::open(servers::redis())?.get_multiplexed_async_connection().await?;
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
+    let client = redis::Client::open(servers::redis())?;
+    let redis = client.get_multiplexed_async_connection_with_config(&config).await?;
     let gateway =
         Gateway { producer: producer()?, redis, requests: requests(topics), waiting: Arc::default() };
     let (applying, topic) = (gateway.clone(), responses(topics));

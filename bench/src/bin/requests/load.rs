@@ -43,15 +43,17 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// Waits until the API is ready.
-pub(crate) fn wait_ready(api: &str) -> anyhow::Result<()> {
+/// Waits until the API is ready, and a first request completed: then the workers are, too.
+pub(crate) fn wait_ready(api: &str, pages: SocketAddr, email: &str) -> anyhow::Result<()> {
     block_on(async {
         let (http, url, began) = (http_client(), format!("{api}/health/ready"), Instant::now());
         while call(&http, Method::GET, &url, "").await?.0 != StatusCode::OK {
             ensure!(began.elapsed() < TIMEOUT, "{url} does not become ready");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(())
+        let page = format!("http://{pages}/");
+        let completed = complete(&http, api, email, &page);
+        tokio::time::timeout(TIMEOUT, completed).await.context("the first request does not end")?
     })
 }
 

@@ -91,7 +91,7 @@ fn measure(
 ) -> anyhow::Result<()> {
     let api = processes.first().map_or(Ok(""), Running::url)?;
     let email = format!("bench{run}@example.org");
-    load::wait_ready(api)?;
+    load::wait_ready(api, pages, &email)?;
     load::run(api, pages, &email, arguments.rate, WARM_UP)?;
     let cpu = || processes.iter().map(Running::cpu).sum::<anyhow::Result<Duration>>();
     let before = cpu()?;
