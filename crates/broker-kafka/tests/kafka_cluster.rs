@@ -154,13 +154,14 @@ async fn publish(
             .zip(answers)
             .filter_map(|(number, answer)| answer.err().map(|_| number))
             .collect();
-        outcome.lock().unwrap().uncertain.extend(&left);
+        outcome.lock().expect("no panic").uncertain.extend(&left);
     }
 }
 
 /// Whether every partition has three replicas in sync.
 fn is_in_sync(servers: &str) -> bool {
-    let client: BaseConsumer = ClientConfig::new().set("bootstrap.servers", servers).create().unwrap();
+    let client: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", servers).create().expect("a client");
     client.fetch_metadata(None, Duration::from_secs(5)).is_ok_and(|metadata| {
         let mut partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
         metadata.brokers().len() == 3 && partitions.all(|partition| partition.isr().len() == 3)
