@@ -38,7 +38,7 @@ pub async fn check_swaps<S: GroupStore>(limiters: &[SharedRateLimiter<S>]) {
 
 /// Sends all requests of a round, and returns their number.
 async fn send_all<S: GroupStore>(limiters: &[SharedRateLimiter<S>], round: usize) -> u64 {
-    let group = Group::new(format!("contended-{round}")).unwrap();
+    let group = Group::new(&format!("contended-{round}")).unwrap();
     let limits = RateLimits { concurrency: 32, min_delay: Duration::ZERO };
     let mut tasks = JoinSet::new();
     for (number, limiter) in limiters.iter().enumerate() {
