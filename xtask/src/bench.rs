@@ -83,7 +83,7 @@ fn servers(name: &str, args: &[String]) -> Vec<String> {
         args.iter().zip(args.iter().skip(1)).any(|(flag, value)| flag == "--broker" && value == broker)
             || args.iter().any(|arg| arg.strip_prefix("--broker=") == Some(broker))
     };
-    if name == "queue" && uses("kafka") {
+    if name == "requests" || name == "queue" && uses("kafka") {
         return vec!["kafka".to_owned(), "redis".to_owned()];
     }
     let needed: &[&str] = match (name, uses("rabbitmq")) {
@@ -161,6 +161,7 @@ mod tests {
         };
         assert_eq!(servers("queue", "--runs 3 --broker rabbitmq"), ["rabbitmq"]);
         assert_eq!(servers("queue", "--broker kafka"), ["kafka", "redis"]);
+        assert_eq!(servers("requests", ""), ["kafka", "redis"]);
         assert_eq!(servers("crawl", "--broker=rabbitmq --json"), ["postgres", "redis", "rabbitmq"]);
         assert_eq!(servers("inventory", "--overload --broker rabbitmq"), ["postgres", "rabbitmq"]);
         for (name, line) in

@@ -6,6 +6,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use crawlway_store::TokenRole;
 use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use std::{
@@ -49,7 +50,8 @@ pub(crate) async fn track(State(tracking): State<Tracking>, mut request: Request
         ))
         .into_response(),
     };
-    let mut response = with_problem(response, &id);
+    let is_user = caller.0.get().is_some_and(|caller| caller.role == TokenRole::User);
+    let mut response = with_problem(response, &id, is_user);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -108,8 +110,9 @@ pub(crate) fn reject(problem: Problem) -> Response {
 }
 
 /// Writes the body of a response that carries a [`Problem`], and keeps its headers.
-fn with_problem(mut response: Response, id: &str) -> Response {
+fn with_problem(mut response: Response, id: &str, is_user: bool) -> Response {
     let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    let problem = if is_user { problem.without_servers() } else { problem };
     let mut written = problem.with_request_id(id);
     for (name, value) in response.headers() {
         if !written.headers().contains_key(name) && name != header::CONTENT_LENGTH {

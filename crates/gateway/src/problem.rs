@@ -101,6 +101,15 @@ impl Problem {
         self
     }
 
+    /// The same problem without names and addresses of servers, which are for admins. The log has them.
+    pub(crate) fn without_servers(self) -> Self {
+        if !["broker-down", "unavailable"].iter().any(|kind| self.kind.ends_with(kind)) {
+            return self;
+        }
+        tracing::warn!(detail = self.detail, "a server does not respond");
+        Self { detail: "a server that this needs does not respond; retry later".to_owned(), ..self }
+    }
+
     /// Complete response, with the request id.
     pub(crate) fn with_request_id(mut self, request_id: &str) -> Response {
         self.instance = Some(request_id.into());
@@ -163,6 +172,13 @@ impl From<service::Error> for Problem {
 mod tests {
     use super::*;
     use crate::service::Error;
+
+    #[test]
+    fn users_see_no_servers() {
+        let shown = Problem::broker_down("Kafka at 10.1.2.3:9092 is unreachable").without_servers();
+        assert!(!shown.detail.contains("10.1.2.3"), "{shown}");
+        assert_eq!(Problem::not_found("no request `7`").without_servers().detail, "no request `7`");
+    }
 
     #[test]
     fn an_error_is_the_same_in_a_response_and_on_the_command_line() {

@@ -1,6 +1,7 @@
 //! Results of a load: responses by status, and latencies.
 
 use crate::response::Response;
+use crawlway_bench::percentiles;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Results of a load.
@@ -42,11 +43,7 @@ impl Results {
 
     /// Percentiles of the latency in milliseconds.
     pub(crate) fn percentiles(&mut self, shares: [f64; 4]) -> [f64; 4] {
-        self.latencies.sort_unstable();
-        shares.map(|share| {
-            let rank = (self.latencies.len() as f64 * share).ceil() as usize;
-            self.latencies.get(rank.saturating_sub(1)).map_or(0.0, |micros| f64::from(*micros) / 1000.0)
-        })
+        percentiles(&mut self.latencies, shares)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
 use crawlway_broker::Timestamp;
 use crawlway_gateway::dto::{DeadLetterView, DeadListCursor};
 
-/// Maximum number of characters of a URL or a reason; `dead show` has all.
+/// Maximum number of characters of a URL; `dead show` has all.
 const MAX_CELL: usize = 200;
 
 pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
@@ -56,6 +56,6 @@ fn row(letter: DeadLetterView, now: Timestamp) -> [Cell; 6] {
         Cell::new(ago_text(&letter.dead_at, now)),
         Cell::number(u64::from(letter.attempts)),
         Cell::new(shortened(&letter.url.or(letter.message.key).unwrap_or(letter.message.id))),
-        Cell::new(shortened(&letter.reason)),
+        Cell::new(letter.reason),
     ]
 }
