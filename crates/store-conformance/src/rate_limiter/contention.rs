@@ -17,11 +17,11 @@ pub fn policy() -> RateLimitPolicy {
     RateLimitPolicy { max_defer: Duration::from_secs(1), ..RateLimitPolicy::default() }
 }
 
-/// Rounds, of which one has to succeed: on a busy machine a process may not run between its read and its swap.
+/// Rounds, of which one has to succeed: on a busy machine a process may not run between its read and its swap, so that more swaps fail.
 const ROUNDS: usize = 3;
 
 /// Every limiter sends many requests at once to one group, on the server's clock. Panics if that takes more than two swaps for each
-/// permit, the ends of requests included.
+/// permit, and one for the end of its request.
 pub async fn check_swaps<S: GroupStore>(limiters: &[SharedRateLimiter<S>]) {
     let total = || limiters.iter().map(SharedRateLimiter::swaps).sum::<u64>();
     let mut fewest = u64::MAX;
@@ -29,7 +29,7 @@ pub async fn check_swaps<S: GroupStore>(limiters: &[SharedRateLimiter<S>]) {
         let before = total();
         let permits = send_all(limiters, round).await;
         fewest = fewest.min(total() - before);
-        if fewest <= 2 * permits {
+        if fewest <= 3 * permits {
             return;
         }
     }
