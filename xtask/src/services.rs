@@ -263,12 +263,12 @@ struct Selection {
     python: bool,
 }
 
-/// Servers in `only`, or all, in the order of the list.
 /// Names of all servers but this one.
 pub(crate) fn names_without(name: &str) -> Vec<String> {
     names().into_iter().filter(|other| *other != name).map(str::to_owned).collect()
 }
 
+/// Servers in `only`, or all, in the order of the list.
 fn select(only: &[String]) -> Result<Selection> {
     if let Some(unknown) = only.iter().find(|name| !names().contains(&name.as_str())) {
         bail!("there is no server `{unknown}`; there are: {}", names().join(", "));

@@ -148,3 +148,22 @@ fn a_request_without_an_answer_fails_at_its_deadline() {
     assert_eq!(late["result"], expected, "a late answer changes nothing");
     assert_eq!(site.requests("/ok/1"), 0, "its deadline has passed");
 }
+
+#[test]
+fn a_request_for_a_site_that_is_down_fails_with_the_reason() {
+    let site = Site::serve();
+    let mut lab = single_process(&site, "timeout = \"6s\"\n");
+    lab.variables = vec![
+        ("CRAWLWAY_FETCH__ALLOW", "[\"127.0.0.0/8:1024-65535\"]".to_owned()),
+        ("CRAWLWAY_RATE_LIMIT__BACKOFF_DELAY", "5s".to_owned()),
+    ];
+    let up = ready(lab.up());
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let request = up.wait_request(&up.add_request(&format!("http://127.0.0.1:{port}/")));
+    let error = request["result"]["errorMessage"].as_str().unwrap_or_default();
+    assert_eq!(request["status"], "failed", "{request}");
+    assert!(
+        error.starts_with("the deadline is before the next attempt") && error.contains("refused"),
+        "{error}"
+    );
+}
