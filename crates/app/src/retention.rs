@@ -1,11 +1,11 @@
-//! Retention: deletes expired trail entries, seen-URL marks and ended crawls.
+//! Retention: deletes expired trail entries, seen-URL marks, ended crawls and ended requests.
 //!
 //! Every process that opens the records does so, also on shared stores, since deletion is idempotent.
 
-use crate::config::RetentionSettings;
+use crate::config::{Keep, RetentionSettings};
 use crawlway_clock::Clock;
 use crawlway_flow::Shutdown;
-use crawlway_store::{CrawlId, Frontier, SeenUrls, StoreError, Trails, frontier::Crawl};
+use crawlway_store::{CrawlId, Frontier, RequestStore, SeenUrls, StoreError, Trails, frontier::Crawl};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -25,6 +25,8 @@ pub(crate) struct Retention {
     pub(crate) frontier: Arc<dyn Frontier>,
     pub(crate) seen: Arc<dyn SeenUrls>,
     pub(crate) trails: Arc<dyn Trails>,
+    /// Requests of users, if the process has them, with their retention.
+    pub(crate) requests: Option<(Arc<dyn RequestStore>, Keep)>,
     pub(crate) clock: Clock,
 }
 
@@ -34,6 +36,7 @@ struct Deleted {
     trail_entries: u64,
     seen_urls: u64,
     crawls: u64,
+    requests: u64,
 }
 
 impl Retention {
@@ -52,8 +55,8 @@ impl Retention {
                 _ = stop.requested() => Ok(()),
             };
             if deleted != Deleted::default() {
-                let Deleted { trail_entries, seen_urls, crawls } = deleted;
-                tracing::info!(trail_entries, seen_urls, crawls, "deleted expired data");
+                let Deleted { trail_entries, seen_urls, crawls, requests } = deleted;
+                tracing::info!(trail_entries, seen_urls, crawls, requests, "deleted expired data");
             }
             if let Err(error) = done {
                 tracing::warn!(%error, "cannot delete expired data; next attempt in an hour");
@@ -80,6 +83,16 @@ impl Retention {
             deleted.seen_urls += count;
             if !has_more(count, began).await {
                 break;
+            }
+        }
+        if let Some((requests, Keep(Some(keep)))) = &self.requests {
+            loop {
+                let began = Instant::now();
+                let count = requests.purge(*keep, BATCH).await? as u64;
+                deleted.requests += count;
+                if !has_more(count, began).await {
+                    break;
+                }
             }
         }
         if let Some(keep) = self.settings.ended_crawls.0 {
@@ -128,11 +141,11 @@ async fn has_more(count: u64, began: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Keep;
     use crawlway_clock::{ManualClock, Timestamp};
     use crawlway_store::{
-        AttemptEnd, TrailEntry,
+        AttemptEnd, RequestPolicy, TrailEntry,
         frontier::{CrawlState, NewCrawl},
+        requests::{Answer, RequestKey},
         seen::SeenUrl,
     };
     use crawlway_store_sql::{Database, SqlOptions, SqlStore};
@@ -181,35 +194,49 @@ mod tests {
             .map(|n| SeenUrl { url: format!("https://a.test/{n}"), owner: "w".to_owned(), ttl: DAY })
             .collect();
         store.mark(&seen).await.unwrap();
+        let requests: Arc<dyn RequestStore> = Arc::new(store.requests(RequestPolicy::default()));
+        let key = |number: usize| RequestKey::new("ann@example.org", format!("r-{number}"));
+        let answer = |number| {
+            let created_at = clock.now().to_iso();
+            Answer { key: key(number), created_at, result: Err("404".to_owned()) }
+        };
+        // Without a request, each answer is stored as one that has ended.
+        requests.apply(&(0..BATCH + 1).map(answer).collect::<Vec<_>>()).await.unwrap();
         clock.advance(40 * DAY);
+        requests.apply(&[answer(BATCH + 1)]).await.unwrap();
         let later = crawl("later").await;
         store.set_state(&later, CrawlState::Cancelled).await.unwrap();
         store.append(&[entry("new", clock.now())]).await.unwrap();
         let kept = SeenUrl { url: "https://a.test/kept".to_owned(), owner: "w".to_owned(), ttl: 400 * DAY };
         store.mark(&[kept]).await.unwrap();
         clock.advance(DAY);
-        let keeping = |trails, ended_crawls| Retention {
-            settings: RetentionSettings { trails: Keep(trails), ended_crawls: Keep(ended_crawls) },
+        let keeping = |keep| Retention {
+            settings: RetentionSettings { trails: Keep(keep), ended_crawls: Keep(keep) },
+            requests: Some((requests.clone(), Keep(keep))),
             frontier: store.clone(),
             seen: store.clone(),
             trails: store.clone(),
             clock: Clock::Manual(clock.clone()),
         };
         let mut deleted = Deleted::default();
-        keeping(None, None).once(&mut deleted).await.unwrap();
+        keeping(None).once(&mut deleted).await.unwrap();
         assert_eq!(
             deleted,
             Deleted { seen_urls: BATCH as u64 + 2, ..Deleted::default() },
             "marks have a TTL of their own"
         );
         let mut deleted = Deleted::default();
-        keeping(Some(30 * DAY), Some(30 * DAY)).once(&mut deleted).await.unwrap();
-        assert_eq!(deleted, Deleted { trail_entries: BATCH as u64 + 3, seen_urls: 0, crawls: 1 });
+        keeping(Some(30 * DAY)).once(&mut deleted).await.unwrap();
+        assert_eq!(
+            deleted,
+            Deleted { trail_entries: BATCH as u64 + 3, seen_urls: 0, crawls: 1, requests: BATCH as u64 + 1 }
+        );
         assert_eq!(
             (store.of_item("old-1").await.unwrap().len(), store.of_item("new").await.unwrap().len()),
             (0, 1)
         );
         assert_eq!(store.contains(&["https://a.test/kept".to_owned()]).await.unwrap(), [true]);
+        assert!(requests.get(&key(BATCH + 1)).await.unwrap().is_some());
         let mut left = Vec::new();
         for id in [&over, &runs, &later] {
             left.push(store.crawl(id).await.unwrap().is_some());

@@ -1,5 +1,5 @@
 //! Requests in a hash that another program has written in its own way: without a deadline, in another form, or under a key of
-//! another type.
+//! another type; and what is left in Redis of a purged one.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -98,4 +98,30 @@ async fn a_key_of_another_type_is_an_error_that_no_retry_mends() {
             "{result:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_purged_request_leaves_the_change_feed_and_its_mark_alone() {
+    let options = harness::options(&servers::redis());
+    let prefix = options.prefix.clone();
+    let store = RedisStore::connect(options).await.unwrap().requests(RequestPolicy::default());
+    let client = redis::Client::open(servers::redis()).unwrap();
+    let mut client = client.get_multiplexed_async_connection().await.unwrap();
+    let email = user("purged");
+    let keys = ["a", "b", "c"].map(|id| RequestKey::new(&*email, id));
+    let at = Timestamp::now().to_iso();
+    let requests = keys.clone().map(|key| CrawlRequest::pending(key, "https://a.example/", &*at));
+    store.add(&requests).await.unwrap();
+    store.apply(&keys.map(failed)).await.unwrap();
+    // Another program has deleted one of them.
+    let () =
+        redis::cmd("HDEL").arg(format!("crawls:{email}")).arg("b").query_async(&mut client).await.unwrap();
+    assert_eq!(store.purge(std::time::Duration::ZERO, 10).await.unwrap(), 3);
+    let mut left: Vec<String> = Vec::new();
+    for pattern in [format!("*crawls:{email}*"), format!("{{{prefix}}}:*")] {
+        let found: Vec<String> = redis::cmd("KEYS").arg(pattern).query_async(&mut client).await.unwrap();
+        left.extend(found);
+    }
+    left.retain(|key| !key.contains(":requests:deleted:"));
+    assert_eq!(left, [format!("{{crawls:{email}}}:changes")]);
 }

@@ -1,6 +1,6 @@
 //! `[requests]`: settings of the flow `requests` and its store.
 
-use super::value::{ByteSize, Count, Span};
+use super::value::{ByteSize, Count, Keep, Span};
 use crawlway_broker::QueueSpec;
 use crawlway_fetch::Request;
 use crawlway_flows::requests::{MAX_RESPONSE_BYTES, RequestSettings};
@@ -21,6 +21,8 @@ pub(crate) struct RequestTable {
     max_attempts: Count,
     max_response: ByteSize,
     keep_late_answers: bool,
+    /// Ended requests.
+    pub(crate) retention: Keep,
 }
 
 /// Store of the requests.

@@ -300,6 +300,7 @@ impl<'a> Process<'a> {
                 frontier: records.frontier.clone(),
                 seen: stores.seen.clone().unwrap_or_else(|| records.seen()),
                 trails: records.trails.clone(),
+                requests: stores.requests.clone().map(|requests| (requests, self.config.requests.retention)),
                 clock: Clock::System,
             };
             tokio::spawn(retention.run(stop.clone()))

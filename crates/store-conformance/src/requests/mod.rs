@@ -6,6 +6,7 @@ mod deadlines;
 mod fixture;
 mod listing;
 mod outbox;
+mod retention;
 
 pub(crate) use fixture::POLICY;
 
@@ -51,5 +52,11 @@ suite! { ($) requests for dyn RequestStore:
         the_feed_is_that_of_one_user,
         a_position_beyond_the_feed_is_its_start,
         old_changes_are_trimmed,
+    }
+    retention {
+        an_ended_request_is_purged_after_its_retention,
+        a_request_that_failed_at_its_deadline_is_purged_too,
+        no_more_are_purged_than_asked,
+        an_id_that_is_added_again_has_a_retention_of_its_own,
     }
 }

@@ -13,6 +13,8 @@ enum Fault {
     NothingExpires,
     AnswersBringBackTheDeleted,
     FeedStartsAnew,
+    NothingIsPurged,
+    PurgesAtOnce,
 }
 use Fault::*;
 
@@ -56,6 +58,14 @@ faulty! { RequestStore {
         if self.fault == NothingExpires { Ok(0) } else { self.store.expire(reason, max).await }
     }
 
+    async fn purge(&self, min_age: std::time::Duration, max: usize) -> Answer<usize> {
+        match self.fault {
+            NothingIsPurged => Ok(0),
+            PurgesAtOnce => self.store.purge(std::time::Duration::ZERO, max).await,
+            _ => self.store.purge(min_age, max).await,
+        }
+    }
+
     async fn list(&self, email: &str, query: &RequestQuery) -> Answer<RequestPage> {
         let mut query = query.clone();
         match self.fault {
@@ -84,4 +94,6 @@ finds! { requests on dyn RequestStore, Sqlite::new();
     NothingExpires: deadlines::a_request_without_an_answer_fails_at_its_deadline;
     AnswersBringBackTheDeleted: listing::a_deleted_request_is_gone_and_its_answer_ignored;
     FeedStartsAnew: changes::a_reader_goes_on_where_it_was;
+    NothingIsPurged: retention::no_more_are_purged_than_asked;
+    PurgesAtOnce: retention::an_ended_request_is_purged_after_its_retention;
 }

@@ -7,6 +7,7 @@ use crawlway_store::{
     requests::{Answer, ApplyOutcome, CrawlRequest, RequestKey, RequestStatus, error_result},
 };
 use redis::{Pipeline, Value};
+use std::time::Duration;
 
 /// Attempts at a compare-and-set, each of which fails only because another process has changed the request.
 const MAX_ATTEMPTS: usize = 5;
@@ -66,6 +67,12 @@ impl RedisRequests {
         Ok(answers.chunks_exact(3).map(current).collect())
     }
 
+    /// Writes the entries of a request that has ended at this time.
+    fn add_end(&self, commands: &mut Pipeline, request: &CrawlRequest, at: u64) {
+        commands.zadd(keys::ended(&self.0.store), keys::deadline(&request.key()), at);
+        self.add_entries(commands, request);
+    }
+
     pub(super) async fn apply_all(&self, answers: &[Answer]) -> Result<Vec<ApplyOutcome>, StoreError> {
         let mut outcomes: Vec<Option<ApplyOutcome>> = vec![None; answers.len()];
         for _ in 0..MAX_ATTEMPTS {
@@ -90,6 +97,7 @@ impl RedisRequests {
             answers.iter().zip(&current).filter(|(_, current)| current.request.is_none() && !current.deleted);
         self.set_deadlines(unknown.map(|(answer, _)| &answer.key)).await?;
         let (mut swaps, mut changed, mut entries) = (Vec::new(), Vec::new(), Pipeline::new());
+        let mut unrecorded = Vec::new();
         let mut outcomes = Vec::with_capacity(answers.len());
         for (answer, current) in answers.iter().zip(current) {
             let Current { text, request, deleted, has_deadline } = current;
@@ -106,6 +114,7 @@ impl RedisRequests {
                 Some(old) => {
                     if has_deadline {
                         self.add_entries(&mut entries, old);
+                        unrecorded.push(old.clone());
                     }
                     (ApplyOutcome::AlreadyEnded(old.status), None)
                 }
@@ -118,19 +127,21 @@ impl RedisRequests {
         }
         for ((place, new), swapped) in changed.iter().zip(self.swap(&swaps).await?) {
             match swapped {
-                true => self.add_entries(&mut entries, new),
-                false => outcomes[*place] = None,
+                Some(at) => self.add_end(&mut entries, new, at),
+                None => outcomes[*place] = None,
             }
         }
+        self.add_ends(&unrecorded).await?;
         self.send(&entries).await?;
         Ok(outcomes)
     }
 
     pub(super) async fn expire_due(&self, reason: &str, max: usize) -> Result<usize, StoreError> {
-        let members = self.take(keys::deadlines(&self.0.store), max).await?;
+        let members = self.take(keys::deadlines(&self.0.store), Duration::ZERO, max).await?;
         let due: Vec<RequestKey> = members.iter().filter_map(|member| keys::of_deadline(member)).collect();
         let stored = self.read(&due).await?;
         let (mut swaps, mut failed, mut commands) = (Vec::new(), Vec::new(), Pipeline::new());
+        let mut unrecorded = Vec::new();
         for (key, text) in due.iter().zip(stored) {
             match serde_json::from_str::<CrawlRequest>(&text).ok() {
                 Some(request) if request.status == RequestStatus::Pending => {
@@ -139,7 +150,10 @@ impl RedisRequests {
                     swaps.push(Swap { key, expected: text, value: request.to_json() });
                     failed.push(request);
                 }
-                Some(ended) => self.add_entries(&mut commands, &ended),
+                Some(ended) => {
+                    self.add_entries(&mut commands, &ended);
+                    unrecorded.push(ended);
+                }
                 None => {
                     commands.zrem(keys::deadlines(&self.0.store), keys::deadline(key));
                 }
@@ -147,10 +161,11 @@ impl RedisRequests {
         }
         // One that was answered meanwhile is left to the process that answers it.
         for (request, swapped) in failed.iter().zip(self.swap(&swaps).await?) {
-            if swapped {
-                self.add_entries(&mut commands, request);
+            if let Some(at) = swapped {
+                self.add_end(&mut commands, request, at);
             }
         }
+        self.add_ends(&unrecorded).await?;
         self.send(&commands).await?;
         Ok(members.len())
     }

@@ -4,7 +4,7 @@ local now = read_clock(ARGV[1])
 local command = ARGV[2]
 local commands = {}
 
--- Compare-and-set of a field of a hash. An empty text is a missing field.
+-- Compare-and-set of a field of a hash: the time of the change, or 0. An empty text is a missing field.
 function commands.swap()
   local field, expected, value = ARGV[3], ARGV[4], ARGV[5]
   if (redis.call('HGET', KEYS[1], field) or '') ~= expected then
@@ -15,7 +15,7 @@ function commands.swap()
   else
     redis.call('HSET', KEYS[1], field, value)
   end
-  return 1
+  return whole(now)
 end
 
 -- Adds a member to a sorted set of due times, unless it is there.
@@ -23,12 +23,12 @@ function commands.schedule()
   return redis.call('ZADD', KEYS[1], 'NX', whole(now + tonumber(ARGV[4])), ARGV[3])
 end
 
--- Members that are due. Each is due again after a lease, unless it is removed.
+-- Members that have been due for a time. Each is due again after a lease, unless it is removed.
 function commands.take()
-  local max, lease = tonumber(ARGV[3]), tonumber(ARGV[4])
-  local due = redis.call('ZRANGE', KEYS[1], '-inf', whole(now), 'BYSCORE', 'LIMIT', 0, max)
+  local max, lease, last = tonumber(ARGV[3]), tonumber(ARGV[4]), now - tonumber(ARGV[5])
+  local due = redis.call('ZRANGE', KEYS[1], '-inf', whole(last), 'BYSCORE', 'LIMIT', 0, max)
   for _, member in ipairs(due) do
-    redis.call('ZADD', KEYS[1], 'XX', whole(now + lease), member)
+    redis.call('ZADD', KEYS[1], 'XX', whole(last + lease), member)
   end
   return due
 end

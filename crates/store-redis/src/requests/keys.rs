@@ -30,6 +30,11 @@ pub(super) fn deadlines(store: &RedisStore) -> String {
     store.0.key("requests:deadlines")
 }
 
+/// Sorted set of ended requests, by the time of their end.
+pub(super) fn ended(store: &RedisStore) -> String {
+    store.0.key("requests:ended")
+}
+
 /// Mark of a deleted request, with a TTL.
 pub(super) fn deleted(store: &RedisStore, key: &RequestKey) -> String {
     let hash = Sha256::digest(deadline(key).as_bytes());
@@ -42,13 +47,13 @@ pub(super) fn unpublished(request: &CrawlRequest) -> String {
     CrawlRequest::pending(request.key(), &*request.url, &*request.created_at).to_json()
 }
 
-/// Member of the deadlines.
+/// Member of the deadlines and of the ends.
 pub(super) fn deadline(key: &RequestKey) -> String {
     // Cannot fail: a pair of texts.
     serde_json::to_string(&(&key.email, &key.id)).unwrap_or_default()
 }
 
-/// Request of a member of the deadlines.
+/// Request of a member of the deadlines or of the ends.
 pub(super) fn of_deadline(member: &str) -> Option<RequestKey> {
     let (email, id): (String, String) = serde_json::from_str(member).ok()?;
     Some(RequestKey { email, id })

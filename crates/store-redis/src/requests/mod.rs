@@ -7,14 +7,16 @@
 //! | `{crawls:EMAIL}:changes` | stream | change feed |
 //! | `{PREFIX}:requests:outbox` | sorted set | requests that may not be published |
 //! | `{PREFIX}:requests:deadlines` | sorted set | pending requests by deadline |
+//! | `{PREFIX}:requests:ended` | sorted set | ended requests by the time of their end, for the retention |
 //! | `{PREFIX}:requests:deleted:HASH` | text with a TTL | mark of a deleted request |
 //!
 //! Each command and each script has one key, for Redis Cluster. What belongs together is written in an order that a crash can
-//! interrupt: outbox and deadline, then the hash, then indexes and feed, and last the deadline is removed. So a request with a
+//! interrupt: outbox and deadline, then the hash, then indexes, end and feed, and last the deadline is removed. So a request with a
 //! result and a deadline lacks its entries, and the next call that reads it writes them. Another program may write the hash alone: an
 //! index that differs from its hash in size is rebuilt.
 
 mod answers;
+mod deletion;
 mod keys;
 mod lists;
 
@@ -27,8 +29,8 @@ use crate::{
 use crawlway_store::{
     RequestPolicy, RequestStore, StoreError, Timestamp,
     requests::{
-        AddOutcome, Answer, ApplyOutcome, Change, ChangeId, CrawlRequest, DELETED_TTL, MAX_CHANGES,
-        RequestKey, RequestPage, RequestQuery, RequestStatus,
+        AddOutcome, Answer, ApplyOutcome, Change, ChangeId, CrawlRequest, MAX_CHANGES, RequestKey,
+        RequestPage, RequestQuery, RequestStatus,
     },
 };
 use redis::{Pipeline, Value};
@@ -94,14 +96,15 @@ impl RedisRequests {
         }
     }
 
-    /// Changes fields that have the expected texts; `false` for those that have not.
-    async fn swap(&self, swaps: &[Swap<'_>]) -> Result<Vec<bool>, Fault> {
+    /// Changes fields that have the expected texts. The answers are the times of the changes in milliseconds; `None` for fields with
+    /// another text.
+    async fn swap(&self, swaps: &[Swap<'_>]) -> Result<Vec<Option<u64>>, Fault> {
         let call = |swap: &Swap<'_>| {
             let Swap { key, expected, value } = swap;
             self.call(keys::requests(&key.email), "swap", &[&key.id, expected, value])
         };
         let answers = self.run(&swaps.iter().map(call).collect::<Vec<_>>()).await?;
-        Ok(answers.iter().map(|answer| *answer == Value::Int(1)).collect())
+        Ok(answers.iter().map(|answer| text(answer)?.parse().ok()).collect())
     }
 
     fn schedule(&self, key: String, member: &str, delay: Duration) -> Call {
@@ -130,10 +133,11 @@ impl RedisRequests {
         self.run(&calls).await.map(drop)
     }
 
-    /// Members of a sorted set that are due.
-    async fn take(&self, key: String, max: usize) -> Result<Vec<String>, Fault> {
+    /// Members of a sorted set that have been due for this time.
+    async fn take(&self, key: String, age: Duration, max: usize) -> Result<Vec<String>, Fault> {
         let lease = millis(self.0.policy.publish_timeout).to_string();
-        let answers = self.run(&[self.call(key, "take", &[&max.to_string(), &lease])]).await?;
+        let arguments = [&*max.to_string(), &lease, &millis(age).to_string()];
+        let answers = self.run(&[self.call(key, "take", &arguments)]).await?;
         let answer = answers.into_iter().next().unwrap_or(Value::Nil);
         texts(&answer).ok_or_else(|| unexpected(&answer))
     }
@@ -161,6 +165,7 @@ impl RedisRequests {
             Swap { key, expected: String::new(), value }
         };
         let added = self.swap(&requests.iter().zip(keys).map(swap).collect::<Vec<_>>()).await?;
+        let added: Vec<bool> = added.iter().map(Option::is_some).collect();
         let mut entries = Pipeline::new();
         for (request, _) in requests.iter().zip(&added).filter(|(_, added)| **added) {
             self.add_entries(&mut entries, request);
@@ -232,7 +237,7 @@ impl RequestStore for RedisRequests {
     }
 
     async fn take_unpublished(&self, max: usize) -> Result<Vec<CrawlRequest>, StoreError> {
-        let members = self.take(keys::outbox(&self.0.store), max).await?;
+        let members = self.take(keys::outbox(&self.0.store), Duration::ZERO, max).await?;
         let requests: Vec<CrawlRequest> =
             members.iter().filter_map(|member| serde_json::from_str(member).ok()).collect();
         let keys: Vec<RequestKey> = requests.iter().map(CrawlRequest::key).collect();
@@ -287,28 +292,8 @@ impl RequestStore for RedisRequests {
     }
 
     async fn delete(&self, key: &RequestKey) -> Result<bool, StoreError> {
-        let stored = self.read(std::slice::from_ref(key)).await?;
-        if stored.iter().all(String::is_empty) {
-            return Ok(false);
-        }
-        // The mark comes first, so that an answer does not bring the request back.
-        let mut mark = Pipeline::new();
-        mark.set_ex(keys::deleted(&self.0.store, key), 1, DELETED_TTL.as_secs());
-        self.send(&mark).await?;
-        let RequestKey { email, id } = key;
-        let mut commands = Pipeline::new();
-        commands.hdel(keys::requests(email), id);
-        let indexes = RequestStatus::ALL.map(Some).into_iter().chain([None]);
-        indexes.for_each(|status| {
-            commands.zrem(keys::index(email, status), id);
-        });
-        add_change(&mut commands, email, id, lists::DELETED);
-        commands.zrem(keys::deadlines(&self.0.store), keys::deadline(key));
-        if let Some(request) = stored.first().and_then(|text| serde_json::from_str(text).ok()) {
-            self.remove_from_outbox(&mut commands, &request);
-        }
-        let answers = self.send(&commands).await?;
-        Ok(answers.first() == Some(&Value::Int(1)))
+        let stored = self.read(std::slice::from_ref(key)).await?.into_iter().next().unwrap_or_default();
+        Ok(!stored.is_empty() && self.delete_stored(&[(key.clone(), stored)]).await? == 1)
     }
 
     async fn delete_all(&self, email: &str) -> Result<u64, StoreError> {
@@ -317,6 +302,10 @@ impl RequestStore for RedisRequests {
             deleted += u64::from(self.delete(&RequestKey::new(email, id)).await?);
         }
         Ok(deleted)
+    }
+
+    async fn purge(&self, min_age: Duration, max: usize) -> Result<usize, StoreError> {
+        self.purge_ended(min_age, max).await
     }
 
     async fn changes(

@@ -1,5 +1,6 @@
 //! Requests of users: a row each, which is also its outbox entry and its deadline, and the change feed of each user.
 
+mod deletion;
 mod rows;
 
 use crate::{
@@ -17,6 +18,7 @@ use crawlway_store::{
     },
 };
 use rows::{add_change, change, end, get, insert_answered, last_change, request};
+use std::time::Duration;
 
 /// Columns for [`rows::request`].
 macro_rules! columns {
@@ -53,7 +55,8 @@ impl SqlRequests {
              VALUES ($1, $2, $3, 'pending', $4, $5, $6, $7)
              ON CONFLICT (email, id) DO UPDATE SET
                  url = excluded.url, status = excluded.status, result = NULL, created_at = excluded.created_at,
-                 created = excluded.created, deadline = excluded.deadline, publish_at = excluded.publish_at, deleted_at = NULL
+                 created = excluded.created, deadline = excluded.deadline, publish_at = excluded.publish_at, deleted_at = NULL,
+                 ended_at = NULL
              WHERE crawl_requests.deleted_at IS NOT NULL
              RETURNING id",
         );
@@ -86,7 +89,7 @@ impl SqlRequests {
         ));
         let rows = tx.run(&READ, key_args(&answer.key)).await?;
         let Some(row) = rows.first() else {
-            insert_answered(tx, &answer.request()).await?;
+            insert_answered(tx, &answer.request(), self.now()).await?;
             add_change(tx, &answer.key.email, &answer.key.id, Some(answer.status())).await?;
             return Ok(ApplyOutcome::Created);
         };
@@ -100,7 +103,7 @@ impl SqlRequests {
             RequestStatus::Failed if keeps_late => {}
             ended => return Ok(ApplyOutcome::AlreadyEnded(ended)),
         }
-        end(tx, &current.answered(answer)).await?;
+        end(tx, &current.answered(answer), self.now()).await?;
         Ok(ApplyOutcome::Applied)
     }
 
@@ -118,7 +121,7 @@ impl SqlRequests {
         let due = tx.run(&DUE, vec![Arg::Int(now), Arg::Int(limit)]).await?;
         for row in &due {
             let (status, result) = (RequestStatus::Failed, Some(error_result(reason)));
-            end(tx, &CrawlRequest { status, result, ..request(row)? }).await?;
+            end(tx, &CrawlRequest { status, result, ..request(row)? }, now).await?;
         }
         let kept = saturating_i64(DELETED_TTL.as_millis() as u64);
         tx.run(&PURGE, vec![Arg::Int(now.saturating_sub(kept)), Arg::Int(limit)]).await?;
@@ -136,27 +139,6 @@ impl SqlRequests {
         let again = after(now, self.policy.publish_timeout);
         let args = vec![Arg::Int(now), Arg::Int(again), Arg::Int(saturating_i64(max as u64))];
         tx.run(&TAKE, args).await?.iter().map(request).collect()
-    }
-
-    async fn delete_rows(&self, tx: &mut Tx, email: &str, id: Option<&str>) -> Result<u64, Fault> {
-        macro_rules! delete {
-            ($which:literal) => {{
-                static DELETE: Sql = Sql::new(concat!(
-                    "UPDATE crawl_requests SET deleted_at = $2, url = '', result = NULL, deadline = NULL, publish_at = NULL
-                     WHERE email = $1 AND deleted_at IS NULL ",
-                    $which,
-                    " RETURNING id"
-                ));
-                &DELETE
-            }};
-        }
-        let statement = if id.is_some() { delete!("AND id = $3") } else { delete!("") };
-        let args = [Arg::Text(email), Arg::Int(self.now())].into_iter().chain(id.map(Arg::Text)).collect();
-        let deleted = tx.run(statement, args).await?;
-        for row in &deleted {
-            add_change(tx, email, &row.text(0)?, None).await?;
-        }
-        Ok(deleted.len() as u64)
     }
 }
 
@@ -257,6 +239,10 @@ impl RequestStore for SqlRequests {
 
     async fn delete_all(&self, email: &str) -> Result<u64, StoreError> {
         transact!(PowerLoss, self.store, tx, self.delete_rows(tx, email, None))
+    }
+
+    async fn purge(&self, min_age: Duration, max: usize) -> Result<usize, StoreError> {
+        transact!(self.store, tx, self.purge_ended(tx, min_age, max))
     }
 
     async fn changes(

@@ -20,22 +20,29 @@ pub(super) async fn get(tx: &mut Tx, key: &RequestKey) -> Result<Option<CrawlReq
 }
 
 /// Stores the end of a request that is locked.
-pub(super) async fn end(tx: &mut Tx, request: &CrawlRequest) -> Result<(), Fault> {
+pub(super) async fn end(tx: &mut Tx, request: &CrawlRequest, now: i64) -> Result<(), Fault> {
     static END: Sql = Sql::new(
-        "UPDATE crawl_requests SET status = $3, result = $4, deadline = NULL, publish_at = NULL WHERE email = $1 AND id = $2",
+        "UPDATE crawl_requests SET status = $3, result = $4, deadline = NULL, publish_at = NULL, ended_at = $5
+         WHERE email = $1 AND id = $2",
     );
     let CrawlRequest { id, email, status, result, .. } = request;
     let result = result.as_ref().map(|result| result.get());
-    tx.run(&END, vec![Arg::Text(email), Arg::Text(id), Arg::Text(status.as_str()), Arg::OptText(result)])
-        .await?;
+    let args = vec![
+        Arg::Text(email),
+        Arg::Text(id),
+        Arg::Text(status.as_str()),
+        Arg::OptText(result),
+        Arg::Int(now),
+    ];
+    tx.run(&END, args).await?;
     add_change(tx, email, id, Some(*status)).await
 }
 
 /// Stores a request of which only the answer is known.
-pub(super) async fn insert_answered(tx: &mut Tx, request: &CrawlRequest) -> Result<(), Fault> {
+pub(super) async fn insert_answered(tx: &mut Tx, request: &CrawlRequest, now: i64) -> Result<(), Fault> {
     static INSERT: Sql = Sql::new(
-        "INSERT INTO crawl_requests (email, id, url, status, result, created_at, created)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (email, id) DO NOTHING RETURNING id",
+        "INSERT INTO crawl_requests (email, id, url, status, result, created_at, created, ended_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (email, id) DO NOTHING RETURNING id",
     );
     let CrawlRequest { id, url, email, status, result, created_at } = request;
     let args = vec![
@@ -46,6 +53,7 @@ pub(super) async fn insert_answered(tx: &mut Tx, request: &CrawlRequest) -> Resu
         Arg::OptText(result.as_ref().map(|result| result.get())),
         Arg::Text(created_at),
         Arg::Int(millis(request.created())),
+        Arg::Int(now),
     ];
     if tx.run(&INSERT, args).await?.is_empty() {
         return Err(Fault::Conflict("a request was stored while its answer was applied".to_owned()));

@@ -10,6 +10,7 @@
 //! | no request | `apply`: the store has lost it | `completed` or `failed` |
 //! | `failed` | `apply` with a result, if late answers are kept | `completed` |
 //! | any | `delete` | deleted; later answers are ignored |
+//! | `completed`, `failed` | `purge`, past the retention | deleted; later answers are ignored |
 //!
 //! # Outbox
 //!
@@ -140,6 +141,10 @@ pub trait RequestStore: Debug + Send + Sync {
 
     /// Deletes all requests that a user had at the time of the call. Returns how many.
     async fn delete_all(&self, email: &str) -> Result<u64, StoreError>;
+
+    /// Deletes up to `max` requests that ended at least this long ago, as [`delete`](Self::delete) does. Returns how many ends were
+    /// handled; call it again at once if that is `max`.
+    async fn purge(&self, min_age: Duration, max: usize) -> Result<usize, StoreError>;
 
     /// Up to `max` changes of each user after this position, the oldest first. A position that the feed has not reached, because
     /// the store has lost data, is the start.
