@@ -61,7 +61,17 @@ fn invalid_arguments_are_refused_and_nothing_is_created() {
         assert!(refused.contains(expected) && !refused.contains("cw_0123"), "{line:?}: {refused}");
     }
     assert!(!home.data().exists());
-    assert!(home.run("token list").refused(1).contains("holds no records yet"));
+    assert!(home.run("token list").refused(1).contains("there is no data directory"));
     home.run("token add ann@example.org").ok();
     assert!(home.run("token revoke none").refused(1).contains("no token with the id `none`"));
+}
+
+#[test]
+fn without_any_token_the_list_says_how_to_make_one() {
+    let home = Home::new();
+    std::fs::create_dir(home.data()).unwrap();
+    insta::assert_snapshot!(home.run("token list").ok(), @"no tokens; `crawlway token add EMAIL` makes one");
+    assert_eq!(home.run("token list --json").json(), json!({ "tokens": [] }));
+    let unknown = home.run("token revoke t0").refused(1);
+    assert!(unknown.contains("no token with the id `t0`"), "{unknown}");
 }

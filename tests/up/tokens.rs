@@ -4,7 +4,10 @@ use crate::{
     inventory::postgres::Database,
     lab::{Lab, Up},
 };
-use crawlway_testkit::http;
+use crawlway_testkit::{
+    http,
+    private_redis::{Persistence, PrivateRedis},
+};
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
@@ -210,4 +213,32 @@ fn changes_are_audited_and_no_secret_is_logged() {
             );
         }
     }
+}
+
+#[test]
+fn gateways_that_share_redis_and_no_database_share_tokens() {
+    let redis = PrivateRedis::start(Persistence::AppendOnly);
+    let lab = || {
+        let mut lab = with_admin("");
+        lab.variables = vec![
+            ("CRAWLWAY_ONLY_PROCESS", "true".to_owned()),
+            ("CRAWLWAY_REDIS__URL", redis.url()),
+            ("CRAWLWAY_REQUESTS__STORE", "redis".to_owned()),
+        ];
+        lab
+    };
+    let (offline, serving) = (lab(), lab());
+    let (token, id) = add(&offline, &["ann@example.org"]);
+    let up = serving.up();
+    up.wait("/health/ready", |ready| ready["ready"] == true);
+    assert_eq!(up.status_of(&token, "/api/requests"), 200);
+    let (other, _) = add(&serving, &["bob@example.org"]);
+    assert_eq!(up.status_of(&other, "/api/requests"), 200);
+    let listed = json_of(&offline, &["token", "list"]);
+    let emails: Vec<&Value> =
+        listed["tokens"].as_array().unwrap().iter().map(|token| &token["email"]).collect();
+    assert_eq!(emails, [&json!("ann@example.org"), &json!("bob@example.org")]);
+    json_of(&offline, &["token", "revoke", &id]);
+    assert!(up.wait_refused(&token).contains("revoked"));
+    assert_eq!(up.status_of(&other, "/api/requests"), 200, "the other token stays valid");
 }

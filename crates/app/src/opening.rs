@@ -115,10 +115,12 @@ pub(crate) async fn stores(
     let is_own = |store| needs.contains(&store) && !with_records.contains(&store);
     let within = opening.connect_timeout();
     let opened = |name: &str, probe: Probe| opening.readiness.opened(name, probe);
+    let has_own_tokens = config.has_tokens_in_redis();
+    let needs_tokens = stores.tokens.absent_reason().is_none();
     let records = async {
         if with_records.is_empty() {
             // A gateway whose records are otherwise those of other processes.
-            if stores.tokens.absent_reason().is_none() {
+            if needs_tokens && !has_own_tokens {
                 stores.tokens.set(opening.retry(async || open::records(config, within).await).await?.tokens);
             }
             return Ok(());
@@ -153,7 +155,9 @@ pub(crate) async fn stores(
         }
         stores.frontier.set(records.frontier.clone());
         stores.trails.set(records.trails.clone());
-        stores.tokens.set(records.tokens.clone());
+        if !has_own_tokens {
+            stores.tokens.set(records.tokens.clone());
+        }
         stores.records.set(Arc::new(records));
         Ok(())
     };
@@ -182,6 +186,12 @@ pub(crate) async fn stores(
         }
         anyhow::Ok(())
     };
+    let tokens = async {
+        if needs_tokens && has_own_tokens {
+            stores.tokens.set(opening.retry(async || open::own_tokens(config, within).await).await?);
+        }
+        anyhow::Ok(())
+    };
     let rate_limiter = async {
         if is_own(Store::RateLimiter) {
             let open = async || open::own_rate_limiter(config, within).await;
@@ -199,7 +209,7 @@ pub(crate) async fn stores(
         }
         anyhow::Ok(())
     };
-    tokio::try_join!(records, seen, inventory, requests, rate_limiter, index)?;
+    tokio::try_join!(records, seen, inventory, requests, tokens, rate_limiter, index)?;
     Ok(())
 }
 

@@ -68,6 +68,11 @@ impl Config {
             || queues(self, &flows::enabled(self)).any(|(_, shared)| shared)
     }
 
+    /// Whether the access tokens are in Redis: gateways that share the requests there, and no database, share the tokens, too.
+    pub(crate) fn has_tokens_in_redis(&self) -> bool {
+        self.requests.store == RequestKind::Redis && self.records.kind == RecordKind::Embedded
+    }
+
     /// Fails if a store is to be in the database of the records, and the records are not in one.
     pub(crate) fn check_database(&self) -> Result<(), String> {
         let with_the_records = [

@@ -1,4 +1,4 @@
-//! The store contracts on Redis: the seen-URL store, the rate limiter, the ledger and the requests of users,
+//! The store contracts on Redis: the seen-URL store, the rate limiter, the ledger, the requests of users and the access tokens,
 //! shared by any number of processes.
 //!
 //! ```text
@@ -6,6 +6,7 @@
 //! rate_limiter/           states of groups, loaded and swapped by one script (groups.lua); the previous version (previous.lua)
 //! ledger/                 one script per call: stored state (state.lua), commands (commands.lua)
 //! requests/               commands and scripts of one key each (commands.lua)
+//! tokens.rs tokens.lua    three hashes
 //!         │
 //!     script.rs           cached scripts, and what it means when the server does not know one
 //!     link.rs             one connection for all callers; timeouts; outages
@@ -35,9 +36,11 @@ mod requests;
 mod script;
 mod seen;
 mod store;
+mod tokens;
 
 pub use ledger::RedisLedger;
 pub use options::{ClockSource, RedisOptions};
 pub use rate_limiter::{RedisGroups, RedisRateLimiter};
 pub use requests::RedisRequests;
 pub use store::RedisStore;
+pub use tokens::RedisTokens;

@@ -1,4 +1,4 @@
-//! Conformance suites of the seen-URL store, the rate limiter, the ledger and the requests, on a manual clock and on the server's clock.
+//! Conformance suites of the seen-URL store, the rate limiter, the ledger, the requests and the tokens, on a manual clock and on the server's clock.
 
 mod harness;
 
@@ -9,6 +9,7 @@ mod manual_clock {
     crawlway_store_conformance::rate_limiter!(RedisHarness::manual());
     crawlway_store_conformance::ledger!(RedisHarness::manual());
     crawlway_store_conformance::requests!(RedisHarness::manual());
+    crawlway_store_conformance::tokens!(RedisHarness::manual());
 }
 
 mod server_clock {

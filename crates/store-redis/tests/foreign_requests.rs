@@ -112,6 +112,7 @@ async fn a_purged_request_leaves_the_change_feed_and_its_mark_alone() {
     let at = Timestamp::now().to_iso();
     let requests = keys.clone().map(|key| CrawlRequest::pending(key, "https://a.example/", &*at));
     store.add(&requests).await.unwrap();
+    store.published(&requests).await.unwrap();
     store.apply(&keys.map(failed)).await.unwrap();
     // Another program has deleted one of them.
     let () =

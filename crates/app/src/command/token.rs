@@ -25,7 +25,8 @@ Examples:
 
 A client sends its token as `Authorization: Bearer TOKEN`. A user has their own requests and the
 search; everything else needs an admin. Tokens are stored, as hashes, with the records
-(`records.kind`): gateways share them if they share the records.
+(`records.kind`), or in Redis if the records are embedded and the requests are in Redis
+(`requests.store`): gateways share them if they share that store.
 
 Exit codes: 0 success; 1 failure, or not found; 2 invalid command line or setting.")]
 pub(super) struct TokenArgs {
@@ -147,7 +148,7 @@ async fn list(tokens: &Tokens, output: &mut Output) -> anyhow::Result<()> {
         return Ok(output.json(&listed)?);
     }
     if listed.tokens.is_empty() {
-        return Ok(output.line("no tokens")?);
+        return Ok(output.line("no tokens; `crawlway token add EMAIL` makes one")?);
     }
     let mut table = Table::new([
         Column::left("id"),

@@ -50,7 +50,6 @@ pub(crate) use retention::RetentionSettings;
 pub(crate) use search::{IndexKind, SearchTable};
 pub(crate) use show::{Setting, as_toml, settings};
 pub(crate) use value::ByteSize;
-#[cfg(test)]
 pub(crate) use value::Keep;
 
 use crate::{flows, log::LogSettings, open::BrokerSettings};

@@ -58,7 +58,7 @@ pub(super) mod rabbitmq {
 #[cfg(not(feature = "redis"))]
 pub(super) mod redis {
     use crate::config::Config;
-    use crawlway_store::{RequestStore, SeenUrls, rate_limiter::RateLimiter};
+    use crawlway_store::{RequestStore, SeenUrls, Tokens, rate_limiter::RateLimiter};
     use std::{sync::Arc, time::Duration};
 
     pub(crate) async fn seen_urls(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn SeenUrls>> {
@@ -73,6 +73,10 @@ pub(super) mod redis {
     }
 
     pub(crate) async fn requests(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn RequestStore>> {
+        super::refused("Redis")
+    }
+
+    pub(crate) async fn tokens(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn Tokens>> {
         super::refused("Redis")
     }
 

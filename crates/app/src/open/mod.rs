@@ -44,8 +44,8 @@ pub(crate) use dependencies::{
 };
 pub(crate) use stores::{
     Records, existing_page_index, existing_records, existing_requests, existing_urls, index_with_records,
-    lock_records, own_index, own_rate_limiter, own_requests, own_seen, own_urls, rate_limiter,
-    rate_limiter_with_records, records, requests,
+    lock_records, own_index, own_rate_limiter, own_requests, own_seen, own_tokens, own_urls, rate_limiter,
+    rate_limiter_with_records, records, records_if_any, requests,
 };
 
 use crate::{config::Config, flows, gateway_file};

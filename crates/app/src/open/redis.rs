@@ -2,7 +2,7 @@
 
 use crate::{config::Config, failure::UsageError};
 use anyhow::Context;
-use crawlway_store::{RequestStore, SeenUrls, StoreError, rate_limiter::RateLimiter};
+use crawlway_store::{RequestStore, SeenUrls, StoreError, Tokens, rate_limiter::RateLimiter};
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use std::{sync::Arc, time::Duration};
 
@@ -29,6 +29,11 @@ pub(super) async fn requests(
     within: Option<Duration>,
 ) -> anyhow::Result<Arc<dyn RequestStore>> {
     Ok(Arc::new(open(config, "requests.store", within).await?.requests(config.requests.policy())))
+}
+
+/// Access tokens; `within` overrides the connect timeout.
+pub(super) async fn tokens(config: &Config, within: Option<Duration>) -> anyhow::Result<Arc<dyn Tokens>> {
+    Ok(Arc::new(open(config, "requests.store", within).await?.tokens()))
 }
 
 /// Ledger of brokers; `within` overrides the connect timeout.

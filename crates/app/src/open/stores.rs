@@ -131,6 +131,11 @@ pub(crate) async fn own_requests(
     redis::requests(config, within).await
 }
 
+/// Opens access tokens outside the database of the records. `within` replaces the connection timeout of the settings.
+pub(crate) async fn own_tokens(config: &Config, within: Option<Duration>) -> anyhow::Result<Arc<dyn Tokens>> {
+    redis::tokens(config, within).await
+}
+
 /// Opens requests of users, wherever they are, and creates their store if needed.
 pub(crate) async fn requests(config: &Config) -> anyhow::Result<Arc<dyn RequestStore>> {
     match config.requests.store {
@@ -174,6 +179,15 @@ pub(crate) async fn existing_records(config: &Config) -> anyhow::Result<Records>
         );
     }
     records(config, None).await
+}
+
+/// Opens the stores of records; `None` if there are none yet, unless they are to be created. A missing data directory is an error.
+pub(crate) async fn records_if_any(config: &Config, create: bool) -> anyhow::Result<Option<Records>> {
+    if !create && !has_records(config) {
+        must_be_a_directory(&config.data_dir)?;
+        return Ok(None);
+    }
+    records(config, None).await.map(Some)
 }
 
 /// Opens the stores of records, new if there are none yet. A server is waited for within this time instead of that of the

@@ -45,14 +45,13 @@ pub async fn list(tokens: &dyn Tokens) -> Result<TokenList, Error> {
 
 /// Revokes a token. One that is revoked stays so, with the time of the first revocation.
 pub async fn revoke(tokens: &dyn Tokens, id: &str, now: Timestamp) -> Result<TokenRecord, Error> {
-    let revoked = tokens.revoke(id, now).await?;
-    revoked.ok_or_else(|| {
-        Error::not_found(format!(
-            "there is no token with the id `{}`; list the tokens to see their ids",
-            excerpt(id)
-        ))
-        .field("id")
-    })
+    tokens.revoke(id, now).await?.ok_or_else(|| unknown(id))
+}
+
+/// Error of an id that no token has.
+pub fn unknown(id: &str) -> Error {
+    let text = format!("there is no token with the id `{}`; list the tokens to see their ids", excerpt(id));
+    Error::not_found(text).field("id")
 }
 
 /// Parses the lifetime of a token.

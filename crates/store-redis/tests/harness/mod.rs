@@ -3,7 +3,7 @@
 
 use crawlway_store::{
     Ledger, LedgerPolicy, ManualClock, RateLimitPolicy, RateLimiter, RequestPolicy, RequestStore, SeenUrls,
-    Timestamp, rate_limiter::MAX_MIN_DELAY,
+    Timestamp, Tokens, rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Harness};
 use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
@@ -190,5 +190,21 @@ impl Harness<dyn RequestStore> for RedisHarness {
     async fn reopen(&mut self) -> Arc<dyn RequestStore> {
         self.handles.clear();
         Harness::<dyn RequestStore>::second_handle(self).await.expect("a handle")
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn Tokens> for RedisHarness {
+    async fn fresh(&mut self, (): ()) -> Arc<dyn Tokens> {
+        Arc::new(self.store().await.tokens())
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Tokens>> {
+        Some(Arc::new(self.store().await.tokens()))
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn Tokens> {
+        self.handles.clear();
+        Arc::new(self.store().await.tokens())
     }
 }
