@@ -24,6 +24,7 @@ const COMMANDS: &[&str] = &[
     "request add",
     "request get",
     "request list",
+    "request delete",
     "request watch",
     "page",
     "export",

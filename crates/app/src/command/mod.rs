@@ -98,7 +98,7 @@ enum Command {
     Health(health::HealthArgs),
     /// Submit URLs, and show their headers, cookies and sources
     Url(url::UrlArgs),
-    /// Request a URL, and show the answer of the worker
+    /// Request URLs, and show the answers of the worker
     Request(request::RequestArgs),
     /// Search the pages
     Search(search::SearchArgs),
@@ -159,6 +159,14 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         working_directory: true,
     };
     let mut output = Output::new(json);
+    for (name, path) in [("--config", &sources.config_flag), ("--data", &sources.data_flag)] {
+        if let Some(path) = path {
+            output.repeat_flag(name, &path.display().to_string());
+        }
+    }
+    if let Some(gateway) = &sources.gateway_flag {
+        output.repeat_flag("--gateway", gateway);
+    }
     let settings = || -> anyhow::Result<Config> {
         let config = load(&sources)?.config;
         log::start(config.log, verbose);

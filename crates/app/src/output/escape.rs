@@ -1,4 +1,4 @@
-//! Escaping of JSON on a terminal: control characters that JSON allows unescaped are escaped. The value stays the same.
+//! Escaping: control characters of JSON on a terminal, which JSON allows unescaped and whose value stays the same, and words of a command line.
 
 use super::reorders;
 use std::{
@@ -14,6 +14,15 @@ pub(crate) fn json_stdout() -> Box<dyn Write + Send> {
         Box::new(EscapingWriter { inner: stdout, partial: Vec::new() })
     } else {
         Box::new(stdout)
+    }
+}
+
+/// Word of a command line, in quotes if a shell needs them.
+pub(super) fn shell_word(word: &str) -> String {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&octet);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Output {
     colours: bool,
     /// Width of the terminal, if it is one.
     columns: Option<usize>,
+    /// Flags that a further command must repeat, with their values.
+    flags: Vec<String>,
 }
 
 /// Emphasis of text on a terminal with colours.
@@ -54,7 +56,7 @@ impl Output {
         let columns = columns.filter(|columns| *columns > 0 && stdout.is_terminal());
         JSON_ERRORS.store(json, Ordering::Relaxed);
         let stdout: Box<dyn Write + Send> = if json { json_stdout() } else { Box::new(stdout) };
-        Self { stdout: BufWriter::new(stdout), json, colours, columns }
+        Self { stdout: BufWriter::new(stdout), json, colours, columns, flags: Vec::new() }
     }
 
     /// Writes to standard error from now on, since standard output is used for data.
@@ -66,6 +68,18 @@ impl Output {
 
     pub(crate) fn is_json(&self) -> bool {
         self.json
+    }
+
+    /// Repeats a flag in the commands that the output proposes.
+    pub(crate) fn repeat_flag(&mut self, name: &str, value: &str) {
+        self.flags.extend([name.to_owned(), value.to_owned()]);
+    }
+
+    /// Command line to propose, for a shell.
+    pub(crate) fn command(&self, arguments: &[&str]) -> String {
+        let flags = self.flags.iter().map(String::as_str);
+        let words = ["crawlway"].into_iter().chain(arguments.iter().copied()).chain(flags);
+        words.map(|word| escape::shell_word(&one_line(word))).collect::<Vec<_>>().join(" ")
     }
 
     /// Writes text without a line break.

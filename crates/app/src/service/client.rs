@@ -106,15 +106,12 @@ impl Client {
 
     /// GET of a resource that may not exist: none if the gateway answers 404.
     pub(crate) async fn get_optional<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<Option<T>> {
-        match self.get(url).await {
-            Err(error) if problem_of(&error).is_some_and(|problem| problem.status() == 404) => Ok(None),
-            found => found.map(Some),
-        }
+        unless_missing(self.get(url).await)
     }
 
     /// GET of a health resource, whose body also counts with status 503.
     pub(crate) async fn get_health<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<T> {
-        let response = self.send(Method::GET, url, None).await?;
+        let response = self.send(Method::GET, url, None, &[]).await?;
         if response.status == StatusCode::SERVICE_UNAVAILABLE
             && let Ok(health) = serde_json::from_slice(&response.body)
         {
@@ -135,8 +132,24 @@ impl Client {
         self.request(Method::POST, url, Some(serde_json::to_vec(body)?)).await
     }
 
+    /// POST with further headers.
+    pub(crate) async fn post_with<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+        body: &(impl Serialize + Sync),
+        headers: &[(HeaderName, &str)],
+    ) -> anyhow::Result<T> {
+        let response = self.send(Method::POST, url, Some(serde_json::to_vec(body)?), headers).await?;
+        self.decode(url, &response)
+    }
+
     pub(crate) async fn delete<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<T> {
         self.request(Method::DELETE, url, None).await
+    }
+
+    /// DELETE of a resource that may not exist: none if the gateway answers 404.
+    pub(crate) async fn delete_optional<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<Option<T>> {
+        unless_missing(self.delete(url).await)
     }
 
     async fn request<T: DeserializeOwned>(
@@ -145,12 +158,20 @@ impl Client {
         url: &Url,
         body: Option<Vec<u8>>,
     ) -> anyhow::Result<T> {
-        let response = self.send(method, url, body).await?;
+        let response = self.send(method, url, body, &[]).await?;
         self.decode(url, &response)
     }
 
-    async fn send(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> anyhow::Result<Response> {
-        let sent = timeout(self.timeout, self.exchange(method, url, body)).await;
+    async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        body: Option<Vec<u8>>,
+        headers: &[(HeaderName, &str)],
+    ) -> anyhow::Result<Response> {
+        let headers = [&[(header::ACCEPT, "application/json")], headers].concat();
+        let exchange = async { read(self.open(method, url, body, &headers).await?).await };
+        let sent = timeout(self.timeout, exchange).await;
         let sent = sent.map_err(|_| anyhow!("no response within {} s", self.timeout.as_secs())).flatten();
         sent.map_err(|error| {
             let advice = self.tls.as_ref().and_then(|tls| tls.advice(&format!("{error:#}")));
@@ -189,10 +210,6 @@ impl Client {
             .decode::<serde::de::IgnoredAny>(url, &read(response).await?)
             .err()
             .unwrap_or_else(|| anyhow!("no events")))
-    }
-
-    async fn exchange(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> anyhow::Result<Response> {
-        read(self.open(method, url, body, &[(header::ACCEPT, "application/json")]).await?).await
     }
 
     /// Sends a request on a connection of its own, and returns the response as soon as its headers are there.
@@ -238,6 +255,14 @@ impl Client {
                 Err(connection.await?.err().unwrap_or(error).into())
             }
         }
+    }
+}
+
+/// None for the response 404.
+fn unless_missing<T>(response: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+    match response {
+        Err(error) if problem_of(&error).is_some_and(|problem| problem.status() == 404) => Ok(None),
+        found => found.map(Some),
     }
 }
 

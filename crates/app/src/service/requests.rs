@@ -11,13 +11,14 @@ use crawlway_broker::QueueBackend;
 use crawlway_clock::Clock;
 use crawlway_flows::requests::Submitter;
 use crawlway_gateway::{
-    dto::{RequestEvent, RequestList, UserRequest},
+    dto::{AcceptedRequests, DeletedRequests, RequestEvent, RequestList, UserRequest},
     submit,
 };
 use crawlway_store::{
     RequestStore,
     requests::{Email, RequestKey, RequestQuery},
 };
+use hyper::header::HeaderName;
 use std::{sync::Arc, time::Duration};
 use url::Url;
 
@@ -76,17 +77,23 @@ impl UserRequests {
         matches!(self, Self::Local { .. })
     }
 
-    /// Submits a URL.
-    pub(crate) async fn add(&self, url: &str) -> anyhow::Result<UserRequest> {
+    /// Submits URLs, all or none.
+    pub(crate) async fn add(
+        &self,
+        urls: &[String],
+        idempotency_key: Option<&str>,
+    ) -> anyhow::Result<Vec<UserRequest>> {
         match self {
             Self::Remote { client, email } => {
-                let body = serde_json::json!({ "url": url, "email": email });
-                client.post(&client.url(["api", "requests"]), &body).await
+                let body = serde_json::json!({ "urls": urls, "email": email });
+                let key = idempotency_key.map(|key| (HeaderName::from_static("idempotency-key"), key));
+                let url = client.url(["api", "requests"]);
+                let accepted: AcceptedRequests = client.post_with(&url, &body, key.as_slice()).await?;
+                Ok(accepted.requests)
             }
             Self::Local { email, submitter: Some((_, submitter)), .. } => {
-                let submitted = submit(submitter.clone(), email.as_str(), &[url.to_owned()], None).await?;
-                let submitted = submitted.into_iter().next().context("one request was submitted")?;
-                Ok(submitted.request.into())
+                let submitted = submit(submitter.clone(), email.as_str(), urls, idempotency_key).await?;
+                Ok(submitted.into_iter().map(|submitted| submitted.request.into()).collect())
             }
             Self::Local { .. } => bail!("the requests are open for reading"),
         }
@@ -138,6 +145,33 @@ impl UserRequests {
             Self::Local { store: Some(store), email, .. } => {
                 Ok(store.list(email.as_str(), wanted).await?.into())
             }
+        }
+    }
+
+    /// Deletes a request; `false` if the user has none with this id.
+    pub(crate) async fn delete(&self, id: &str) -> anyhow::Result<bool> {
+        match self {
+            Self::Remote { client, .. } => {
+                let deleted: Option<DeletedRequests> =
+                    client.delete_optional(&self.url(client, &[id], &[])).await?;
+                Ok(deleted.is_some())
+            }
+            Self::Local { store: None, .. } => Ok(false),
+            Self::Local { store: Some(store), email, .. } => {
+                Ok(store.delete(&RequestKey::new(email.as_str(), id)).await?)
+            }
+        }
+    }
+
+    /// Deletes all requests of the user. Returns how many there were.
+    pub(crate) async fn delete_all(&self) -> anyhow::Result<u64> {
+        match self {
+            Self::Remote { client, .. } => {
+                let deleted: DeletedRequests = client.delete(&self.url(client, &[], &[])).await?;
+                Ok(deleted.deleted)
+            }
+            Self::Local { store: None, .. } => Ok(0),
+            Self::Local { store: Some(store), email, .. } => Ok(store.delete_all(email.as_str()).await?),
         }
     }
 
