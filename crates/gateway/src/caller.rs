@@ -67,7 +67,11 @@ impl Caller {
         let own = self.email.as_deref().map(parsed).transpose()?;
         match (self.role, own, named.map(parsed).transpose()?) {
             (_, Some(own), None) => Ok(own),
-            (TokenRole::User, Some(own), Some(named)) if named != own => {
+            (TokenRole::User, Some(own), Some(named)) => {
+                // Users need not know how their own address is written.
+                if named == own || Email::normalised(named.as_str()).is_ok_and(|named| named == own) {
+                    return Ok(own);
+                }
                 Err(Problem::forbidden("`email` names another user").field("email"))
             }
             (TokenRole::User, None, _) => Err(Problem::forbidden("the token belongs to no user")),
@@ -107,8 +111,9 @@ mod tests {
         assert_eq!(Caller::anonymous().user(None, None, Email::normalised).unwrap_err().status(), 403);
         let admin = Caller::admin();
         assert_eq!(admin.user(Some("a@example.com"), None, Email::normalised).unwrap(), email);
+        assert_eq!(user.user(Some("A@Example.com"), None, Email::verbatim).unwrap(), email, "their own");
         for foreign in ["jürgen@münchen.example", "a@[127.0.0.1]"] {
-            assert_eq!(admin.user(Some(foreign), None, Email::stored).unwrap().as_str(), foreign);
+            assert_eq!(admin.user(Some(foreign), None, Email::verbatim).unwrap().as_str(), foreign);
             assert_eq!(admin.user(Some(foreign), None, Email::normalised).unwrap_err().status(), 400);
         }
         assert_eq!(admin.user(None, None, Email::normalised).unwrap_err().status(), 400);

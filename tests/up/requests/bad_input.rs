@@ -2,7 +2,10 @@
 
 use super::deployment::{EMAIL, Shared, ready, single_process};
 use crate::{inventory::Site, lab::Up};
-use crawlway_testkit::http;
+use crawlway_testkit::{
+    http,
+    private_redis::{Persistence, PrivateRedis},
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -152,4 +155,47 @@ pub(crate) fn invalid_messages(shared: &Shared, site: &Site, requests: &[Case]) 
     let request = gateway.wait_request(&gateway.add_request(&site.url("/ok/1")));
     assert_eq!(request["status"], "completed", "work goes on: {request}");
     (gateway, worker)
+}
+
+#[test]
+fn users_do_not_see_the_address_of_a_name_that_the_guard_refuses() {
+    let site = Site::serve();
+    let lab = single_process(&site, "");
+    let up = ready(lab.up());
+    let id = up.add_request("http://localhost:9/secret");
+    let failed = up.wait_request(&id);
+    let message = failed["result"]["errorMessage"].as_str().unwrap();
+    assert!(message.starts_with("guard.private_address: "), "{message}");
+    assert!(!message.contains("127.0.0.1") && !message.contains("::1"), "{message}");
+    let (_, trail) = up.get(&format!("/api/trails?item={id}"));
+    let note = trail["items"][0]["entries"][0]["note"].as_str().unwrap();
+    assert!(note.contains("127.0.0.1") || note.contains("::1"), "admins see it: {trail}");
+}
+
+#[test]
+fn an_admin_reads_what_another_program_has_stored_under_capital_letters() {
+    let site = Site::serve();
+    let redis = PrivateRedis::start(Persistence::AppendOnly);
+    let mut lab = single_process(&site, "");
+    lab.variables = vec![
+        ("CRAWLWAY_ONLY_PROCESS", "true".to_owned()),
+        ("CRAWLWAY_REDIS__URL", redis.url()),
+        ("CRAWLWAY_REQUESTS__STORE", "redis".to_owned()),
+    ];
+    let foreign = r#"{"id":"f-1","url":"https://a.example/","email":"User@Example.org","status":"completed","result":7,"createdAt":"2026-11-15T09:30:00Z"}"#;
+    redis.command(&format!("HSET crawls:User@Example.org f-1 '{foreign}'")).unwrap();
+    let up = ready(lab.up());
+    let (status, read) = up.get("/api/requests/f-1?email=User@Example.org");
+    assert_eq!((status, &read["result"]), (200, &json!(7)), "{read}");
+    assert_eq!(up.get("/api/requests?email=User@Example.org").1["requests"][0]["id"], "f-1");
+    assert_eq!(up.get("/api/requests/f-1?email=user@example.org").0, 404, "another key");
+    let listed = lab.run(&["request", "list", "--email", "User@Example.org", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed["requests"][0]["email"], "User@Example.org");
+    // The address of a new request is normalised, and is found in any case.
+    let new = json!({ "url": site.url("/ok/1"), "email": "Ann@Example.org" });
+    let (_, accepted) = up.post("/api/requests", &new);
+    let id = accepted["id"].as_str().unwrap();
+    assert_eq!(accepted["email"], "ann@example.org");
+    assert_eq!(up.get(&format!("/api/requests/{id}?email=Ann@Example.org")).0, 200);
 }

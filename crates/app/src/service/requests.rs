@@ -51,13 +51,17 @@ impl UserRequests {
         flows::require(config, "requests").map_err(UsageError)?;
         let email = match email {
             Some(email) => {
-                let parse = if submits { Email::normalised } else { Email::stored };
+                let parse = if submits { Email::normalised } else { Email::verbatim };
                 parse(&email).map_err(|error| UsageError(format!("--email: {error}")))?
             }
             None => config.requests.default_email().context("name the user with --email")?,
         };
         if !submits {
             let store = open::existing_requests(config).await?;
+            let email = match &store {
+                Some(store) => email.stored(&**store).await?,
+                None => email,
+            };
             return Ok(Self::Local { store, email, submitter: None });
         }
         let broker = open::broker(config, &[&RequestsFlow]).await?;

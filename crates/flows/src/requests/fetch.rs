@@ -66,9 +66,37 @@ enum Attempt {
     /// Another attempt may succeed.
     Failed(String),
     /// No attempt can succeed.
-    Refused(String),
+    Refused(Failure),
     /// The host, its robots.txt or the memory is not available yet.
     Deferred(StageError),
+}
+
+/// Failure of a request.
+struct Failure {
+    /// For its user.
+    message: String,
+    /// For trail and log, which admins read.
+    detail: String,
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { detail: message.clone(), message }
+    }
+}
+
+impl From<&FetchError> for Failure {
+    /// Users do not see what address a name has within the network.
+    fn from(error: &FetchError) -> Self {
+        let FetchError { code, url, .. } = error;
+        let detail = error.to_string();
+        match code {
+            FetchCode::GuardPrivateAddress => {
+                Self { message: format!("{code}: {} ({url})", code.meaning()), detail }
+            }
+            _ => detail.into(),
+        }
+    }
 }
 
 /// The stage `fetch`.
@@ -97,14 +125,14 @@ impl FetchStage {
             let created_at = &valid.head.created_at;
             let error =
                 format!("no attempt before the deadline of the request, which was created at {created_at}");
-            return Ok(self.failed(&valid.head, error));
+            return Ok(self.failed(&valid.head, error.into()));
         }
         let fetched = match self.fetch(&valid, context).await {
             // The request would pass its deadline without this reason.
             Err(StageError::DeferGroup { until, reason })
                 if valid.deadline.is_some_and(|deadline| until + DEADLINE_MARGIN >= deadline) =>
             {
-                Err(format!("the deadline is before the next attempt; {reason}"))
+                Err(format!("the deadline is before the next attempt; {reason}").into())
             }
             fetched => fetched?,
         };
@@ -121,9 +149,9 @@ impl FetchStage {
         }
     }
 
-    fn failed(&self, head: &Head, error: String) -> Done {
-        let publish = vec![head.failed(&self.responses, &error)];
-        Output { publish, detail: Some(error), ..Output::empty("failed") }
+    fn failed(&self, head: &Head, failure: Failure) -> Done {
+        let publish = vec![head.failed(&self.responses, &failure.message)];
+        Output { publish, detail: Some(failure.detail), ..Output::empty("failed") }
     }
 
     /// Fetches with retries: the response, or the error of the last attempt.
@@ -131,7 +159,7 @@ impl FetchStage {
         &self,
         valid: &Valid,
         context: &Context,
-    ) -> Result<Result<FetchResponse, String>, StageError> {
+    ) -> Result<Result<FetchResponse, Failure>, StageError> {
         let mut last_error = None;
         for attempt in 1..=self.settings.max_attempts.max(1) {
             if attempt > 1 {
@@ -159,12 +187,12 @@ impl FetchStage {
                 Attempt::Failed(error) => last_error = Some(error),
                 Attempt::Deferred(deferral) => match last_error.take() {
                     None => return Err(deferral),
-                    Some(error) => return Ok(Err(format!("attempts: {}; {error}", attempt - 1))),
+                    Some(error) => return Ok(Err(format!("attempts: {}; {error}", attempt - 1).into())),
                 },
             }
         }
         let error = last_error.unwrap_or_else(|| "no attempt was made".to_owned());
-        Ok(Err(format!("attempts: {}; {error}", self.settings.max_attempts)))
+        Ok(Err(format!("attempts: {}; {error}", self.settings.max_attempts).into()))
     }
 }
 
@@ -195,7 +223,7 @@ fn classify(fetched: Result<FetchResponse, FetchError>, now: Timestamp) -> Attem
         }
         FetchCode::RateLimiterUnavailable => Attempt::Deferred(StageError::Unavailable { error: text }),
         code if code.is_transient() => Attempt::Failed(text),
-        _ => Attempt::Refused(text),
+        _ => Attempt::Refused(Failure::from(&error)),
     }
 }
 
@@ -204,7 +232,11 @@ fn of_status(status: StatusCode) -> Attempt {
     let error = format!("http.{}: answered {status}", status.as_u16());
     let is_temporary =
         matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
-    if status.is_server_error() || is_temporary { Attempt::Failed(error) } else { Attempt::Refused(error) }
+    if status.is_server_error() || is_temporary {
+        Attempt::Failed(error)
+    } else {
+        Attempt::Refused(error.into())
+    }
 }
 
 #[async_trait::async_trait]

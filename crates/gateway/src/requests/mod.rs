@@ -7,6 +7,7 @@ use crate::{
     later::Later,
     problem::Problem,
     service::{Error, ErrorKind},
+    state::GatewayState,
 };
 use change_watch::ChangeWatch;
 pub(crate) use change_watch::Subscription;
@@ -71,8 +72,16 @@ impl RequestService {
     }
 
     /// User whose stored requests a caller means. Another program may have written them.
-    pub(crate) fn stored_user(&self, caller: &Caller, named: Option<&str>) -> Result<Email, Problem> {
-        caller.user(named, self.options.default_email.as_ref(), Email::stored)
+    pub(crate) async fn stored_user(
+        &self,
+        state: &GatewayState,
+        caller: &Caller,
+        named: Option<&str>,
+    ) -> Result<(Arc<dyn RequestStore>, Email), Problem> {
+        let named = caller.user(named, self.options.default_email.as_ref(), Email::verbatim)?;
+        let store = state.connected(&self.store)?;
+        let email = named.stored(&*store).await.map_err(Error::from)?;
+        Ok((store, email))
     }
 
     pub(crate) fn stop(&self) -> &Shutdown {

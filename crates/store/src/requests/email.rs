@@ -1,6 +1,7 @@
 //! E-mail addresses, which name users in keys and headers.
 
-use crate::tokens::normalise_email;
+use super::{RequestQuery, RequestStore};
+use crate::{StoreError, tokens::normalise_email};
 use std::fmt;
 
 /// Maximum length of an address in bytes (RFC 5321).
@@ -22,9 +23,23 @@ impl Email {
         normalise_email(text).map(Self).map_err(InvalidEmail)
     }
 
-    /// Address of stored requests: normalised, or verbatim if only another program can have written it.
-    pub fn stored(text: &str) -> Result<Self, InvalidEmail> {
-        Self::normalised(text).or_else(|_| Self::check(text).map(|()| Self(text.to_owned())))
+    /// Address of stored requests, verbatim: another program may have written them.
+    pub fn verbatim(text: &str) -> Result<Self, InvalidEmail> {
+        let text = text.trim_matches(' ');
+        Self::check(text).map(|()| Self(text.to_owned()))
+    }
+
+    /// Address of the stored requests that this one means: itself if there are requests under it, and otherwise its normal form. So
+    /// what another program has stored under an address with capital letters can be read.
+    pub async fn stored(self, requests: &dyn RequestStore) -> Result<Self, StoreError> {
+        match Self::normalised(&self.0) {
+            Ok(normal) if normal != self => {
+                let any = RequestQuery { limit: 1, ..RequestQuery::default() };
+                let is_known = !requests.list(&self.0, &any).await?.requests.is_empty();
+                Ok(if is_known { self } else { normal })
+            }
+            _ => Ok(self),
+        }
     }
 
     /// Checks an address of another program, which is used verbatim.

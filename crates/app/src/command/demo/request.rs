@@ -35,7 +35,8 @@ pub(super) async fn run(
     let (host, path) = PAGE;
     let client = Client::new(Url::parse(&serving.url())?, &config.gateway)?;
     let requests = UserRequests::open(Target::Remote(client), None, true).await?;
-    let accepted = requests.add(&format!("http://{host}:{}{path}", web.port())).await?;
+    let accepted = requests.add(&[format!("http://{host}:{}{path}", web.port())], None).await?;
+    let accepted = accepted.first().context("one request was accepted")?;
     let request = requests.wait_for(&accepted.id).await?.context("the request is gone")?;
     Ok(RequestExample { command: shell.line(&["request", "get", &accepted.id]), request })
 }

@@ -109,8 +109,8 @@ pub(super) async fn events(
     headers: HeaderMap,
     QueryParams(query): QueryParams<UserQuery>,
 ) -> Result<Response, Problem> {
-    let email = service.stored_user(&caller, query.email.as_deref())?.as_str().to_owned();
-    let store = state.connected(&service.store)?;
+    let (store, email) = service.stored_user(&state, &caller, query.email.as_deref()).await?;
+    let email = email.as_str().to_owned();
     let subscription = service.subscribe(&*store, &email).await?;
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     let last = last.map(|id| ChangeId(if id == START { String::new() } else { id.to_owned() }));

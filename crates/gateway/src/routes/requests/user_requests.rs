@@ -140,7 +140,7 @@ pub(super) async fn list(
     caller: Caller,
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<RequestList>, Problem> {
-    let email = service.stored_user(&caller, query.email.as_deref())?;
+    let (store, email) = service.stored_user(&state, &caller, query.email.as_deref()).await?;
     check_limit(query.limit, MAX_PAGE_SIZE)?;
     let status = query
         .status
@@ -149,7 +149,6 @@ pub(super) async fn list(
         .cursor
         .map(|cursor| cursor.parse().map_err(|error| Problem::invalid(format!("{error}")).field("cursor")));
     let wanted = RequestQuery { status: status.transpose()?, after: after.transpose()?, limit: query.limit };
-    let store = state.connected(&service.store)?;
     let page = store.list(email.as_str(), &wanted).await.map_err(crate::service::Error::from)?;
     Ok(Json(page.into()))
 }
@@ -167,13 +166,12 @@ pub(super) async fn one(
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<OneQuery>,
 ) -> Result<Json<UserRequest>, Problem> {
-    let email = service.stored_user(&caller, query.email.as_deref())?;
+    let (store, email) = service.stored_user(&state, &caller, query.email.as_deref()).await?;
     let wait = query.wait.map(|text| {
         let invalid = || Problem::invalid(format!("expected {DURATION_SYNTAX}")).field("wait");
         parse_duration(&text).ok_or_else(invalid)
     });
     let wait = wait.transpose()?.unwrap_or(Duration::ZERO);
-    let store = state.connected(&service.store)?;
     let found = service.get(&*store, &RequestKey::new(email.as_str(), &*id), wait).await?;
     found.map(|request| Json(request.into())).ok_or_else(|| unknown(&email, &id))
 }
@@ -191,8 +189,8 @@ pub(super) async fn delete(
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<UserQuery>,
 ) -> Result<Json<DeletedRequests>, Problem> {
-    let email = service.stored_user(&caller, query.email.as_deref())?;
-    let (store, key) = (state.connected(&service.store)?, RequestKey::new(email.as_str(), &*id));
+    let (store, email) = service.stored_user(&state, &caller, query.email.as_deref()).await?;
+    let key = RequestKey::new(email.as_str(), &*id);
     let delete = async move { Ok(store.delete(&key).await?) };
     match uncancelled(delete, "the request may or may not be deleted").await? {
         true => Ok(Json(DeletedRequests { deleted: 1 })),
@@ -211,8 +209,7 @@ pub(super) async fn delete_all(
     QueryParams(query): QueryParams<UserQuery>,
     _: NoBody,
 ) -> Result<Json<DeletedRequests>, Problem> {
-    let email = service.stored_user(&caller, query.email.as_deref())?;
-    let store = state.connected(&service.store)?;
+    let (store, email) = service.stored_user(&state, &caller, query.email.as_deref()).await?;
     let delete = async move { Ok(store.delete_all(email.as_str()).await?) };
     let deleted = uncancelled(delete, "some of the requests may not be deleted; repeat the call").await?;
     Ok(Json(DeletedRequests { deleted }))
