@@ -82,8 +82,38 @@ fn a_list_has_a_pagination_cursor() {
     assert_eq!(first["next"], json!([{ "queue": "crawler_queue", "after": after }]));
     assert_eq!(ids(&home, &format!("dead list crawler_queue --after {after}")), all[2..]);
     let table = home.run("dead list --limit 2").ok();
-    assert!(table.ends_with(&format!("more: crawlway dead list crawler_queue --after {after}\n")));
+    let more = format!("more: crawlway dead list crawler_queue --after {after} --limit 2\n");
+    assert!(table.ends_with(&more), "{table}");
+    let filter =
+        ["--cause", "attempts-used-up", "--error", "timeout 1", "--since", "2026-11-15", "--limit", "1"];
+    let filtered = crate::home::Ran::of(home.command(&[&["dead", "list"], &filter[..]].concat())).ok();
+    assert!(!filtered.contains("more:"), "one matches: {filtered}");
+    let table =
+        home.run("dead list --since 2026-11-15 --until 2026-11-16 --limit 1 --data crawlway-data").ok();
+    let more =
+        "--since 2026-11-15T00:00:00.000Z --until 2026-11-16T00:00:00.000Z --limit 1 --data crawlway-data\n";
+    assert!(table.ends_with(more), "{table}");
+    let again = table.lines().last().unwrap().strip_prefix("more: crawlway ").unwrap();
+    assert_eq!(ids(&home, again), all[1..2], "the line can be used as it is");
     assert!(home.run("dead list --after d1").refused(2).contains("<QUEUE>"));
+}
+
+#[test]
+fn a_list_that_gets_shorter_between_two_pages_goes_on_after_its_cursor() {
+    let home = filled(at(FIXED));
+    let all = ids(&home, "dead list crawler_queue");
+    let first = home.run("dead list --limit 1 --json").json();
+    let after = first["next"][0]["after"].as_str().unwrap();
+    let drop = |message: &str| {
+        home.run(&format!("dead drop crawler_queue {} --yes", id_of(&home, message))).ok();
+    };
+    // The one of the cursor, and the next one.
+    drop(&all[0]);
+    drop(&all[1]);
+    assert_eq!(ids(&home, &format!("dead list crawler_queue --after {after}")), all[2..]);
+    assert_eq!(ids(&home, "dead list"), all[2..]);
+    drop(&all[2]);
+    assert_eq!(home.run(&format!("dead list crawler_queue --after {after}")).ok(), "no dead letters\n");
 }
 
 #[test]

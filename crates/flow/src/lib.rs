@@ -12,6 +12,7 @@
 
 mod coalesce;
 pub mod fail;
+mod item_id;
 mod lost_workers;
 mod metrics;
 mod replay;
@@ -22,9 +23,10 @@ mod source;
 mod stage;
 
 pub use coalesce::Coalescer;
+pub use item_id::ItemId;
 pub use lost_workers::{StageQueue, close_lost_trails};
 pub use metrics::{BUCKETS_MS, StageMetrics, StageSnapshot};
-pub use replay::{ReplayError, replay};
+pub use replay::{ReplayError, ReplayedQueue, replay};
 pub use runner::{Backpressure, Flow, FlowExit, FlowServices, MAX_DEFER, Settings};
 pub use shutdown::Shutdown;
 pub use solo::SoloLock;

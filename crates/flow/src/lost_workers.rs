@@ -1,6 +1,6 @@
 //! Closing the trails of items that became dead letters because their workers crashed and could not write the last entry.
 
-use crate::ReplayError;
+use crate::{ItemId, ReplayError};
 use crawlway_broker::{DeadLetterCause, DeadLetterFilter, DeadLetters, QueueName};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::{AttemptEnd, TrailEntry, Trails};
@@ -17,6 +17,8 @@ pub struct StageQueue {
     pub flow: &'static str,
     /// Name of the stage that receives from the queue.
     pub stage: &'static str,
+    /// Where its messages have the ids of their items.
+    pub item_id: ItemId,
 }
 
 /// Writes the last trail entry of every dead letter in these queues whose worker was lost, unless the trail is closed.
@@ -29,20 +31,20 @@ pub async fn close_lost_trails(
     queues: &[StageQueue],
 ) -> Result<u64, ReplayError> {
     let mut closed = 0;
-    for StageQueue { queue, flow, stage } in queues {
+    for StageQueue { queue, flow, stage, item_id } in queues {
         let filter = DeadLetterFilter { cause: Some(DeadLetterCause::WorkerLost), ..DeadLetterFilter::all() };
         let mut after = None;
         loop {
             let page = broker.dead_letters(queue, &filter, after.as_ref(), PAGE_SIZE).await?;
             let mut entries = Vec::new();
             for letter in &page.letters {
-                let item = letter.message.id.as_str();
-                let trail = trails.of_item(item).await?;
+                let item = item_id.of_trail(trails, &letter.message).await?;
+                let trail = trails.of_item(&item).await?;
                 if !is_open(&trail) {
                     continue;
                 }
                 entries.push(TrailEntry {
-                    item: item.to_owned(),
+                    item,
                     subject: letter.message.key.clone(),
                     flow: (*flow).to_owned(),
                     stage: (*stage).to_owned(),

@@ -1,5 +1,6 @@
 //! Replay of dead letters that continues their trails.
 
+use crate::ItemId;
 use crawlway_broker::{
     BrokerError, DeadLetter, DeadLetterFilter, DeadLetterId, DeadLetters, MessageId, QueueName, ReplayOutcome,
 };
@@ -24,23 +25,32 @@ pub enum ReplayError {
     Store(#[from] StoreError),
 }
 
+/// Queue whose dead letters are replayed.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplayedQueue<'a> {
+    /// Name of the queue.
+    pub queue: &'a QueueName,
+    /// Name of its flow in trails.
+    pub flow: &'a str,
+    /// Where its messages have the ids of their items.
+    pub item_id: ItemId,
+}
+
 /// Moves matching dead letters back into their queue. The trail entry is written first, so that no replayed item lacks
 /// it; a dead letter that could then not be replayed gets another entry with the reason.
 pub async fn replay(
     broker: &dyn DeadLetters,
     trails: &dyn Trails,
     clock: &Clock,
-    flow: &str,
     by: &str,
-    queue: &QueueName,
+    of: ReplayedQueue<'_>,
     filter: &DeadLetterFilter,
 ) -> Result<ReplayOutcome, ReplayError> {
     let mut total = ReplayOutcome::default();
-    let mut replay =
-        Replay { broker, trails, clock, flow, by, queue, started: clock.now(), replayed: HashSet::new() };
+    let mut replay = Replay { broker, trails, clock, by, of, started: clock.now(), replayed: HashSet::new() };
     let mut after = None;
     loop {
-        let page = broker.dead_letters(queue, filter, after.as_ref(), PAGE_SIZE).await?;
+        let page = broker.dead_letters(of.queue, filter, after.as_ref(), PAGE_SIZE).await?;
         let due: Vec<&DeadLetter> = page.letters.iter().filter(|letter| replay.is_due(letter)).collect();
         if !due.is_empty() {
             let replayed = replay.replay_page(&due).await?;
@@ -58,9 +68,8 @@ struct Replay<'a> {
     broker: &'a dyn DeadLetters,
     trails: &'a dyn Trails,
     clock: &'a Clock,
-    flow: &'a str,
     by: &'a str,
-    queue: &'a QueueName,
+    of: ReplayedQueue<'a>,
     started: Timestamp,
     /// Items that were replayed in the millisecond of the start: if they become dead letters again at once, the time does not tell it.
     replayed: HashSet<MessageId>,
@@ -77,18 +86,17 @@ impl Replay<'_> {
     }
 
     async fn replay_page(&mut self, due: &[&DeadLetter]) -> Result<ReplayOutcome, ReplayError> {
-        let entries: Vec<_> = due
-            .iter()
-            .map(|letter| {
-                self.entry(letter, AttemptEnd::Replayed, letter.replays.saturating_add(1), &letter.reason)
-            })
-            .collect();
+        let mut entries = Vec::with_capacity(due.len());
+        for letter in due {
+            let replays = letter.replays.saturating_add(1);
+            entries.push(self.entry(letter, AttemptEnd::Replayed, replays, &letter.reason).await?);
+        }
         self.trails.append(&entries).await?;
         if self.clock.now() <= self.started {
             self.replayed.extend(due.iter().map(|letter| letter.message.id.clone()));
         }
         let filter = DeadLetterFilter::with_ids(due.iter().map(|letter| letter.id.clone()));
-        let replayed = self.broker.replay(self.queue, &filter).await;
+        let replayed = self.broker.replay(self.of.queue, &filter).await;
         let error = match &replayed {
             Ok(replayed) => replayed.stopped.as_ref().map(ToString::to_string),
             Err(error) => Some(error.to_string()),
@@ -106,26 +114,32 @@ impl Replay<'_> {
         filter: &DeadLetterFilter,
         error: &str,
     ) -> Result<(), StoreError> {
-        let left = self.broker.dead_letters(self.queue, filter, None, due.len()).await;
+        let left = self.broker.dead_letters(self.of.queue, filter, None, due.len()).await;
         let left: BTreeSet<DeadLetterId> = match left {
             Ok(left) => left.letters.into_iter().map(|letter| letter.id).collect(),
             Err(_) => filter.ids.clone(),
         };
-        let entry = |letter: &&DeadLetter| {
+        let mut entries = Vec::new();
+        for letter in due.iter().filter(|letter| left.contains(&letter.id)) {
             let reason = format!("{}; could not be replayed: {error}", letter.reason);
-            self.entry(letter, AttemptEnd::Dead, letter.replays, &reason)
-        };
-        let entries: Vec<_> = due.iter().filter(|letter| left.contains(&letter.id)).map(entry).collect();
+            entries.push(self.entry(letter, AttemptEnd::Dead, letter.replays, &reason).await?);
+        }
         self.trails.append(&entries).await
     }
 
-    fn entry(&self, letter: &DeadLetter, end: AttemptEnd, replays: u32, text: &str) -> TrailEntry {
+    async fn entry(
+        &self,
+        letter: &DeadLetter,
+        end: AttemptEnd,
+        replays: u32,
+        text: &str,
+    ) -> Result<TrailEntry, StoreError> {
         let (note, error) = end.note_or_error(Some(text.to_owned()));
-        TrailEntry {
-            item: letter.message.id.as_str().to_owned(),
+        Ok(TrailEntry {
+            item: self.of.item_id.of_trail(self.trails, &letter.message).await?,
             subject: None,
-            flow: self.flow.to_owned(),
-            stage: self.queue.as_str().to_owned(),
+            flow: self.of.flow.to_owned(),
+            stage: self.of.queue.as_str().to_owned(),
             at: self.clock.now(),
             end,
             outcome: end.as_str().to_owned(),
@@ -135,6 +149,6 @@ impl Replay<'_> {
             replays,
             note,
             error,
-        }
+        })
     }
 }

@@ -19,7 +19,7 @@ use crawlway_broker::{
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::SsrfGuard;
-use crawlway_flow::StageQueue;
+use crawlway_flow::{ItemId, ReplayedQueue, StageQueue};
 use crawlway_flows::{
     inventory::{AcceptError, Accepted, accept},
     search::FRONTIER,
@@ -132,10 +132,14 @@ pub async fn replay(
 ) -> Result<Replayed, Error> {
     let queue = existing(broker, queue).await?.name;
     // A queue without a stage here belongs to a flow of another process, whose name is unknown.
-    let flow = stage_queues.iter().find(|of_stage| of_stage.queue == queue);
-    let flow = flow.map_or(queue.as_str(), |of_stage| of_stage.flow);
+    let of_stage = stage_queues.iter().find(|of_stage| of_stage.queue == queue);
+    let of = ReplayedQueue {
+        queue: &queue,
+        flow: of_stage.map_or(queue.as_str(), |of_stage| of_stage.flow),
+        item_id: of_stage.map_or(ItemId::Message, |of_stage| of_stage.item_id),
+    };
     let replayed = match trails {
-        Some(trails) => crawlway_flow::replay(broker, trails, clock, flow, by, &queue, filter).await?,
+        Some(trails) => crawlway_flow::replay(broker, trails, clock, by, of, filter).await?,
         None => broker.replay(&queue, filter).await?,
     };
     match &filter.id {
@@ -178,6 +182,23 @@ pub async fn trails_of_item(
     };
     let frontier = entries.into_iter().filter(|entry| entry.item == item).map(FrontierEntry::from).collect();
     Ok(Trails { items: ItemTrail::new(trail).into_iter().collect(), frontier })
+}
+
+/// Id of the item of a dead letter with this message id, if it differs from that.
+pub async fn item_of_dead_letter(
+    broker: &dyn DeadLetters,
+    stage_queues: &[StageQueue],
+    message_id: &str,
+) -> Result<Option<String>, Error> {
+    let filter = DeadLetterFilter { message_id: Some(message_id.to_owned()), ..DeadLetterFilter::all() };
+    for StageQueue { queue, item_id, .. } in stage_queues.iter().filter(|of| of.item_id != ItemId::Message) {
+        // A queue of another process may not be known here.
+        let Ok(page) = broker.dead_letters(queue, &filter, None, 1).await else { continue };
+        if let Some(letter) = page.letters.first() {
+            return Ok(Some(item_id.of(&letter.message)).filter(|item| item != message_id));
+        }
+    }
+    Ok(None)
 }
 
 /// Trails of the latest items of a URL, and its frontier entries; empty for an unknown URL.

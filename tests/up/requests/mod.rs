@@ -3,6 +3,7 @@
 mod api;
 mod bad_input;
 mod commands;
+mod dead_letters;
 mod deployment;
 mod events;
 mod kafka;

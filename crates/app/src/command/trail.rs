@@ -27,7 +27,7 @@ JSON:
 
 Exit codes: 0 success; 1 failure, or not found; 2 invalid URL or setting.")]
 pub(super) struct TrailArgs {
-    /// Id of the item, or a URL
+    /// Id of the item, message id of a dead letter, or a URL
     #[arg(value_name = "ID|URL")]
     id_or_url: String,
 }

@@ -61,13 +61,14 @@ impl RequestTable {
     }
 
     /// Settings of the flow, with this request as the template of its fetches.
-    pub(crate) fn settings(&self, request: Request, drain: Duration) -> RequestSettings {
+    pub(crate) fn settings(&self, request: Request, drain: Duration, shared_trails: bool) -> RequestSettings {
         RequestSettings {
             request,
             timeout: self.timeout.0,
             max_attempts: self.max_attempts.0.get(),
             max_response_bytes: usize::try_from(self.max_response.0).unwrap_or(usize::MAX),
             drain,
+            shared_trails,
         }
     }
 

@@ -46,6 +46,10 @@ impl FlowModule for InventoryFlow {
         vec![waiting_queue(&urls), urls]
     }
 
+    fn item_id(&self) -> crawlway_flow::ItemId {
+        inventory::ITEM_ID
+    }
+
     fn broker<'a>(&self, config: &'a Config) -> &'a str {
         config.inventory.broker()
     }

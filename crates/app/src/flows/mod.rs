@@ -15,7 +15,7 @@ use crate::{
 use anyhow::bail;
 use crawlway_broker::{DeadLetters, QueueName, QueueSpec};
 use crawlway_fetch::{Fetcher, Request};
-use crawlway_flow::{Flow, FlowServices, Shutdown, StageQueue};
+use crawlway_flow::{Flow, FlowServices, ItemId, Shutdown, StageQueue};
 use crawlway_flows::search::Export;
 use crawlway_gateway::FlowRoutes;
 use futures::future::{self, BoxFuture, FutureExt};
@@ -59,6 +59,11 @@ pub trait FlowModule: Send + Sync {
     /// Routes of the HTTP API with their OpenAPI operations. Called once, before the stores are open.
     fn routes(&self, _: &Handles) -> FlowRoutes {
         FlowRoutes::new(Default::default())
+    }
+
+    /// Where the messages of its queues have the ids of their items.
+    fn item_id(&self) -> ItemId {
+        ItemId::Message
     }
 
     /// Called after the queues are declared and after the stores are open, so that the routes can use them from then on.
@@ -264,7 +269,7 @@ pub(crate) fn stage_queues<'a>(flows: impl IntoIterator<Item = &'a dyn FlowModul
         let name = flow.name();
         let queue = move |stage: &StageInfo| {
             let queue = QueueName::new(stage.consumes).ok()?;
-            Some(StageQueue { queue, flow: name, stage: stage.name })
+            Some(StageQueue { queue, flow: name, stage: stage.name, item_id: flow.item_id() })
         };
         flow.stages().iter().filter_map(queue).collect::<Vec<_>>()
     };

@@ -3,6 +3,7 @@
 use super::{FlowContext, FlowModule, StageInfo, Store, WiredFlow};
 use crate::{config::Config, process::Handles};
 use crawlway_broker::QueueSpec;
+use crawlway_flow::ItemId;
 use crawlway_flows::requests::{
     self, RequestResources, Requests, answer_dead_letters, crawl_requests, crawl_responses, keep_up,
     response_queue,
@@ -43,6 +44,10 @@ impl FlowModule for RequestsFlow {
         vec![requests, response_queue(config.queue.spec(crawl_responses()))]
     }
 
+    fn item_id(&self) -> ItemId {
+        requests::ITEM_ID
+    }
+
     fn broker<'a>(&self, config: &'a Config) -> &'a str {
         config.requests.broker()
     }
@@ -61,8 +66,9 @@ impl FlowModule for RequestsFlow {
             tokio::spawn(keep_up(broker, store.clone(), stop));
             resources.store = Some(store);
         }
-        let settings =
-            context.config.requests.settings(context.request.clone(), context.config.search.drain());
+        let shared_trails = Store::Trails.is_shared(context.config);
+        let drain = context.config.search.drain();
+        let settings = context.config.requests.settings(context.request.clone(), drain, shared_trails);
         let (requests, responses) =
             (context.queue(&crawl_requests())?.clone(), context.queue(&crawl_responses())?.clone());
         let flow = Requests::new(context.services, resources, &requests, &responses, settings, context.stop);

@@ -17,8 +17,8 @@ pub(crate) fn json_stdout() -> Box<dyn Write + Send> {
     }
 }
 
-/// Word of a command line, in quotes if a shell needs them.
-pub(super) fn shell_word(word: &str) -> String {
+/// Word of a command line, in quotes if a POSIX shell needs them.
+pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&octet);
     match !word.is_empty() && word.bytes().all(is_plain) {
         true => word.to_owned(),

@@ -4,7 +4,7 @@ mod escape;
 mod table;
 mod wrap;
 
-pub(crate) use escape::json_stdout;
+pub(crate) use escape::{json_stdout, shell_word};
 pub(crate) use table::{Cell, Column, Table};
 pub(crate) use wrap::lines as wrapped;
 
@@ -79,7 +79,7 @@ impl Output {
     pub(crate) fn command(&self, arguments: &[&str]) -> String {
         let flags = self.flags.iter().map(String::as_str);
         let words = ["crawlway"].into_iter().chain(arguments.iter().copied()).chain(flags);
-        words.map(|word| escape::shell_word(&one_line(word))).collect::<Vec<_>>().join(" ")
+        words.map(|word| shell_word(&one_line(word))).collect::<Vec<_>>().join(" ")
     }
 
     /// Writes text without a line break.

@@ -1,7 +1,7 @@
 //! Trails, remote or local.
 
 use super::Target;
-use crate::open;
+use crate::{config::Config, flows, open};
 use crawlway_gateway::{dto::Trails, service};
 
 /// Trails of an item by its id, or of all items about a URL; empty if there are none.
@@ -22,8 +22,25 @@ pub(crate) async fn trails(target: Target<'_>, id_or_url: &str) -> anyhow::Resul
             } else {
                 service::trails_of_item(trails, frontier, id_or_url).await
             };
+            let mut found = found?;
+            // A dead letter may be known by the id that its broker gave to the message.
+            if found.items.is_empty()
+                && !is_url
+                && let Some(item) = item_of_dead_letter(config, id_or_url).await
+            {
+                found = service::trails_of_item(trails, frontier, &item).await?;
+            }
             records.close().await;
-            Ok(found?)
+            Ok(found)
         }
     }
+}
+
+/// Item of a dead letter with this message id, if the queues can be opened.
+async fn item_of_dead_letter(config: &Config, message_id: &str) -> Option<String> {
+    let queues = open::existing_queues(config).await.ok()?;
+    let of_stages = flows::stage_queues(flows::all().iter().copied());
+    let item = service::item_of_dead_letter(&*queues.queues, &of_stages, message_id).await;
+    queues.close().await.ok()?;
+    item.ok()?
 }

@@ -26,6 +26,8 @@ pub struct Settings {
     pub drain: Duration,
     /// Back-pressure from a downstream queue.
     pub backpressure: Option<Backpressure>,
+    /// Whether the trail of an item ends with this stage although it publishes the item: the next stage has trails of its own.
+    pub ends_trail: bool,
 }
 
 /// Back-pressure: nothing is received while the downstream queue is too long.
@@ -48,6 +50,7 @@ impl Default for Settings {
             max_defer: MAX_DEFER,
             drain: Duration::from_secs(20),
             backpressure: None,
+            ends_trail: false,
         }
     }
 }

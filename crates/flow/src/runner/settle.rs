@@ -22,7 +22,8 @@ impl<S: Stage> Engine<S> {
         let (verdict, end, outcome, detail) = match result {
             Ok(output) => {
                 // Output under other ids has trails of its own, and this trail ends here.
-                let end = if passed_on { AttemptEnd::Passed } else { AttemptEnd::Done };
+                let is_followed = passed_on && !self.settings.ends_trail;
+                let end = if is_followed { AttemptEnd::Passed } else { AttemptEnd::Done };
                 note = output.note;
                 (Verdict::Done, end, output.outcome, output.detail)
             }

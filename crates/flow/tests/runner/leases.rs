@@ -3,7 +3,7 @@
 use crate::support::*;
 use crawlway_broker::{Broker, MaxLength, QueueAdmin};
 use crawlway_clock::ManualClock;
-use crawlway_flow::{Settings, StageQueue, close_lost_trails};
+use crawlway_flow::{ItemId, Settings, StageQueue, close_lost_trails};
 use crawlway_store::AttemptEnd;
 use std::{
     collections::HashSet,
@@ -189,7 +189,8 @@ async fn the_trail_of_an_item_whose_worker_was_lost_is_closed_by_the_next_proces
         world = world.crash();
     }
     eventually("they are dead", async || world.broker.depth(&spec.name).await.unwrap().dead == 2).await;
-    let queues = [StageQueue { queue: spec.name.clone(), flow: "flow", stage: "stage" }];
+    let queues =
+        [StageQueue { queue: spec.name.clone(), flow: "flow", stage: "stage", item_id: ItemId::Message }];
     let close = || close_lost_trails(&*world.broker, &*world.trails, &world.clock, "worker", &queues);
     assert_eq!(close().await.unwrap(), 2);
     assert_eq!(close().await.unwrap(), 0, "once is enough");

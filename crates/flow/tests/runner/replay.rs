@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use crawlway_broker::DeadLetterFilter;
-use crawlway_flow::{ReplayError, replay};
+use crawlway_flow::{ItemId, ReplayError, ReplayedQueue, replay};
 use crawlway_store::AttemptEnd;
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -22,9 +22,8 @@ async fn replay_all(world: &World) -> Result<crawlway_broker::ReplayOutcome, Rep
         &*world.broker,
         &*world.trails,
         &world.clock,
-        "test",
         "someone",
-        &queue("q"),
+        ReplayedQueue { queue: &queue("q"), flow: "test", item_id: ItemId::Message },
         &DeadLetterFilter::all(),
     )
     .await

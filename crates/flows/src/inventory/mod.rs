@@ -20,8 +20,8 @@ pub use fetch::InventoryStep;
 pub use lost_workers::fail_lost_records;
 pub use message::{SCHEMA, UrlMessage};
 pub use wiring::{
-    Inventory, InventorySettings, InventoryStages, stage_queues, url_inventory, url_inventory_waiting,
-    waiting_queue,
+    ITEM_ID, Inventory, InventorySettings, InventoryStages, stage_queues, url_inventory,
+    url_inventory_waiting, waiting_queue,
 };
 
 /// Name of the flow in trails and metrics.

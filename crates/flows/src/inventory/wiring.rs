@@ -6,7 +6,7 @@ use super::{
 };
 use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_fetch::{Fetcher, Request};
-use crawlway_flow::{Flow, FlowExit, FlowServices, QueueSource, Settings, Shutdown, StageQueue};
+use crawlway_flow::{Flow, FlowExit, FlowServices, ItemId, QueueSource, Settings, Shutdown, StageQueue};
 use crawlway_store::UrlRecords;
 use std::{sync::Arc, time::Duration};
 
@@ -27,11 +27,19 @@ pub fn waiting_queue(queue: &QueueSpec) -> QueueSpec {
     QueueSpec { name: url_inventory_waiting(), max_length: None, bindings: Vec::new(), ..queue.clone() }
 }
 
+/// Where its messages have the ids of their items.
+pub const ITEM_ID: ItemId = ItemId::Body("message_id");
+
 /// Queues of the flow with their stages.
 pub fn stage_queues() -> [StageQueue; 2] {
     [
-        StageQueue { queue: url_inventory(), flow: FLOW, stage: fetch::NAME },
-        StageQueue { queue: url_inventory_waiting(), flow: FLOW, stage: fetch::NAME_WAITING },
+        StageQueue { queue: url_inventory(), flow: FLOW, stage: fetch::NAME, item_id: ITEM_ID },
+        StageQueue {
+            queue: url_inventory_waiting(),
+            flow: FLOW,
+            stage: fetch::NAME_WAITING,
+            item_id: ITEM_ID,
+        },
     ]
 }
 

@@ -19,7 +19,7 @@ const MAX_REQUEST_BYTES: usize = 64 << 10;
 /// Maximum size of the body of a response.
 pub const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-const ID: &str = "id";
+pub(super) const ID: &str = "id";
 const EMAIL: &str = "email";
 const CREATED_AT: &str = "createdAt";
 

@@ -23,7 +23,7 @@ pub use message::{MAX_RESPONSE_BYTES, REQUEST_SCHEMA, RESPONSE_SCHEMA};
 pub use submit::{MAX_IDEMPOTENCY_KEY_BYTES, SubmitError, SubmitStep, Submitted, Submitter};
 pub use upkeep::keep_up;
 pub use wiring::{
-    RequestResources, RequestSettings, Requests, crawl_requests, crawl_responses, response_queue,
+    ITEM_ID, RequestResources, RequestSettings, Requests, crawl_requests, crawl_responses, response_queue,
     stage_queues,
 };
 

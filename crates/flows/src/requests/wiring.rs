@@ -3,12 +3,12 @@
 use super::{
     FLOW,
     fetch::{self, FetchStage},
-    message::MAX_RESPONSE_BYTES,
+    message::{self, MAX_RESPONSE_BYTES},
     responses::{self, ResponseStage},
 };
 use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_fetch::{Fetcher, Request};
-use crawlway_flow::{Flow, FlowServices, QueueSource, Settings, Shutdown, StageQueue};
+use crawlway_flow::{Flow, FlowServices, ItemId, QueueSource, Settings, Shutdown, StageQueue};
 use crawlway_store::RequestStore;
 use std::{sync::Arc, time::Duration};
 
@@ -37,11 +37,14 @@ pub fn response_queue(spec: QueueSpec) -> QueueSpec {
     spec.prefetch(prefetch)
 }
 
+/// Where its messages have the ids of their items.
+pub const ITEM_ID: ItemId = ItemId::Header(message::ID);
+
 /// Queues of the flow with their stages.
 pub fn stage_queues() -> [StageQueue; 2] {
     [
-        StageQueue { queue: crawl_requests(), flow: FLOW, stage: fetch::NAME },
-        StageQueue { queue: crawl_responses(), flow: FLOW, stage: responses::NAME },
+        StageQueue { queue: crawl_requests(), flow: FLOW, stage: fetch::NAME, item_id: ITEM_ID },
+        StageQueue { queue: crawl_responses(), flow: FLOW, stage: responses::NAME, item_id: ITEM_ID },
     ]
 }
 
@@ -58,6 +61,8 @@ pub struct RequestSettings {
     pub max_response_bytes: usize,
     /// Maximum duration of the drain at shutdown.
     pub drain: Duration,
+    /// Whether all processes have the same trails.
+    pub shared_trails: bool,
 }
 
 /// What the stages need; those without it do not run.
@@ -84,6 +89,8 @@ impl Requests {
         stop: Shutdown,
     ) -> Self {
         let (broker, drain) = (services.broker.clone(), settings.drain);
+        // The trail goes on with the response, if that is recorded in the same trails.
+        let ends_trail = resources.store.is_none() && !settings.shared_trails;
         let mut flow = Flow::new(services, stop);
         if let Some(fetcher) = resources.fetcher {
             let carried =
@@ -97,7 +104,8 @@ impl Requests {
                 settings,
             };
             let concurrency = requests.prefetch as usize;
-            let run = Settings { concurrency, finish_batch: concurrency, drain, ..Settings::default() };
+            let run =
+                Settings { concurrency, finish_batch: concurrency, drain, ends_trail, ..Settings::default() };
             flow = flow.stage(stage, QueueSource::new(broker.clone(), requests.clone()), run);
         }
         if let Some(store) = resources.store {

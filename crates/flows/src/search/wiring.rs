@@ -11,7 +11,7 @@ use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_clock::Backoff;
 use crawlway_fetch::{Fetcher, OnRateLimit};
 use crawlway_flow::{
-    Backpressure, Flow, FlowExit, FlowServices, QueueSource, Settings, Shutdown, StageQueue,
+    Backpressure, Flow, FlowExit, FlowServices, ItemId, QueueSource, Settings, Shutdown, StageQueue,
 };
 use crawlway_store::{Frontier, PageIndex, SeenUrls};
 use std::{sync::Arc, time::Duration};
@@ -32,8 +32,8 @@ pub fn crawler_queue() -> QueueName {
 /// Queues of the flow with their stages: the frontier, and the queue of pages.
 pub fn stage_queues() -> [StageQueue; 2] {
     [
-        StageQueue { queue: frontier_queue(), flow: FLOW, stage: "crawl" },
-        StageQueue { queue: crawler_queue(), flow: FLOW, stage: "index" },
+        StageQueue { queue: frontier_queue(), flow: FLOW, stage: "crawl", item_id: ItemId::Message },
+        StageQueue { queue: crawler_queue(), flow: FLOW, stage: "index", item_id: ItemId::Message },
     ]
 }
 

@@ -16,7 +16,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct TrailQuery {
-    /// Item id; either this or `url`.
+    /// Item id, or message id of a dead letter; either this or `url`.
     item: Option<String>,
     /// URL, for the trails of its latest 20 items; either this or `item`.
     url: Option<String>,
@@ -42,7 +42,18 @@ async fn trail(
     };
     let (trails, frontier) = (&*state.trails()?, frontier.as_deref());
     let (subject, found) = match (query.item, query.url) {
-        (Some(item), None) => (item.clone(), service::trails_of_item(trails, frontier, &item).await?),
+        (Some(item), None) => {
+            let mut found = service::trails_of_item(trails, frontier, &item).await?;
+            // A dead letter may be known by the id that its broker gave to the message.
+            if found.items.is_empty()
+                && let Ok(queues) = state.queues()
+                && let Some(id) =
+                    service::item_of_dead_letter(&*queues, &state.context().stage_queues, &item).await?
+            {
+                found = service::trails_of_item(trails, frontier, &id).await?;
+            }
+            (item, found)
+        }
         (None, Some(url)) => (url.clone(), service::trails_of_url(trails, frontier, &url).await?),
         _ => return Err(Problem::invalid("give either `item` or `url`").field("item")),
     };

@@ -14,6 +14,7 @@ const MAX_CELL: usize = 200;
 
 pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
     let ListArgs { queue, filter, limit, after } = args;
+    let flags = filter.flags(limit.get());
     let filter = filter.into_filter(None);
     let listed = queues.dead(queue.as_ref(), &filter, after.as_deref(), limit.get()).await?;
     if output.is_json() {
@@ -36,7 +37,9 @@ pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) ->
     }
     output.table(&table)?;
     for DeadListCursor { queue, after } in listed.next {
-        output.line(&format!("more: crawlway dead list {queue} --after {after}"))?;
+        let mut arguments = vec!["dead", "list", &queue, "--after", &after];
+        arguments.extend(flags.iter().map(String::as_str));
+        output.line(&format!("more: {}", output.command(&arguments)))?;
     }
     Ok(())
 }

@@ -11,9 +11,12 @@ use crate::{
     service::{Queues, Target},
     time::parse_time_flag,
 };
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use crawlway_broker::{DeadLetterCause, DeadLetterFilter, DeadLetterId, QueueName, Timestamp};
 use std::num::NonZeroUsize;
+
+/// Default of `dead list --limit`.
+const DEFAULT_LIMIT: usize = 50;
 
 /// List, show, replay or drop dead letters
 #[derive(Debug, Args)]
@@ -116,7 +119,7 @@ struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// Maximum number per queue
-    #[arg(long, value_name = "N", default_value = "50")]
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::new(DEFAULT_LIMIT).unwrap_or(NonZeroUsize::MIN))]
     limit: NonZeroUsize,
     /// Pagination cursor of the previous list
     #[arg(long, value_name = "ID", requires = "queue")]
@@ -187,6 +190,21 @@ impl From<CauseArg> for DeadLetterCause {
 }
 
 impl FilterArgs {
+    /// Flags that repeat the filter and the limit.
+    fn flags(&self, limit: usize) -> Vec<String> {
+        let cause = self.cause.and_then(|cause| Some(cause.to_possible_value()?.get_name().to_owned()));
+        let flags = [
+            ("--cause", cause),
+            ("--reason", self.reason.clone()),
+            ("--error", self.error.clone()),
+            ("--message-id", self.message_id.clone()),
+            ("--since", self.since.map(Timestamp::to_iso)),
+            ("--until", self.until.map(Timestamp::to_iso)),
+            ("--limit", (limit != DEFAULT_LIMIT).then(|| limit.to_string())),
+        ];
+        flags.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
+    }
+
     fn into_filter(self, id: Option<String>) -> DeadLetterFilter {
         DeadLetterFilter {
             id: id.map(DeadLetterId),

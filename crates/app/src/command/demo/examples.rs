@@ -1,6 +1,6 @@
 //! Examples of what can be done with the crawled pages: three searches, and the trail of one item.
 
-use crate::worker::Worker;
+use crate::{output::shell_word, worker::Worker};
 use anyhow::Context;
 use crawlway_demo_web::Web;
 use crawlway_gateway::dto::{FrontierEntry, ItemTrail, Results, Trails};
@@ -55,27 +55,18 @@ pub(super) struct Shell {
 impl Shell {
     /// Command lines that start the program by the name that the user gave it.
     pub(super) fn new(data: &Path) -> Self {
-        let program = std::env::args_os().next().map(|name| quoted(&name.to_string_lossy()));
+        let program = std::env::args_os().next().map(|name| shell_word(&name.to_string_lossy()));
         Self {
             program: program.unwrap_or_else(|| "crawlway".to_owned()),
-            data: quoted(&data.to_string_lossy()),
+            data: shell_word(&data.to_string_lossy()),
         }
     }
 
     /// Command line with these arguments and `--data`.
     pub(super) fn line(&self, arguments: &[&str]) -> String {
-        let arguments: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
+        let arguments: Vec<String> = arguments.iter().map(|argument| shell_word(argument)).collect();
         format!("{} {} --data {}", self.program, arguments.join(" "), self.data)
     }
-}
-
-/// Word quoted for a POSIX shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Runs the searches.
@@ -116,11 +107,11 @@ mod tests {
 
     #[test]
     fn words_are_quoted_where_a_shell_would_split_or_expand_them() {
-        assert_eq!(quoted("lighthouse"), "lighthouse");
-        assert_eq!(quoted("http://a.test:80/x.htm"), "http://a.test:80/x.htm");
-        assert_eq!(quoted("\"two words\" -one"), "'\"two words\" -one'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("$HOME"), "'$HOME'");
+        assert_eq!(shell_word("lighthouse"), "lighthouse");
+        assert_eq!(shell_word("http://a.test:80/x.htm"), "http://a.test:80/x.htm");
+        assert_eq!(shell_word("\"two words\" -one"), "'\"two words\" -one'");
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("$HOME"), "'$HOME'");
     }
 }
