@@ -194,7 +194,14 @@ fn changes_are_audited_and_no_secret_is_logged() {
                 "status=200",
                 "request_id=",
             ],
-            &["email=\"ann@example.org\"", "method=DELETE", "route=\"/api/dead/{queue}\"", "status=403"],
+            &[
+                "email=\"ann@example.org\"",
+                "method=DELETE",
+                "route=\"/api/dead/{queue}\"",
+                "path=\"/api/dead/crawler_queue\"",
+                "query=\"all=true\"",
+                "status=403",
+            ],
         ];
         assert_eq!(audit.len(), expected.len(), "{log}");
         for (line, parts) in audit.iter().zip(expected) {

@@ -1,6 +1,9 @@
 //! A request that crashes its worker each time becomes a dead letter, and its user gets an answer.
 
-use super::deployment::{EMAIL, ready, single_process};
+use super::{
+    deployment::{EMAIL, ready, single_process},
+    events::Events,
+};
 use crate::inventory::Site;
 use crawlway_flow::fail;
 use crawlway_testkit::http;
@@ -55,4 +58,23 @@ fn a_request_that_crashes_its_workers_fails_with_the_reason() {
         (dead["dead"].as_array().unwrap().len(), &dead["dead"][0]["cause"]),
         (1, &json!("worker_lost"))
     );
+    // A further worker answers it again, since the one that died with it may have been the last. That changes nothing.
+    let id = failed["id"].as_str().unwrap();
+    let answered = |outcome: &str, trail: &Value| {
+        let entries = trail["items"][0]["entries"].as_array().into_iter().flatten();
+        entries.filter(|entry| entry["stage"] == "responses" && entry["outcome"] == outcome).count()
+    };
+    let before = {
+        let trail = lab.run(&["trail", id, "--json"]);
+        answered("ended_before", &serde_json::from_slice(&trail.stdout).unwrap())
+    };
+    let up = ready(lab.up());
+    let trail = up.wait(&format!("/api/trails?item={id}"), |trail| answered("ended_before", trail) > before);
+    assert_eq!(answered("failed", &trail), 1, "{trail}");
+    let other = up.add_request(&site.url("/ok/2"));
+    up.wait_request(&other);
+    let mut events = Events::open(&up.address, "start");
+    let changes = [(); 4].map(|()| events.next());
+    let expected = [(id, "pending"), (id, "failed"), (&other, "pending"), (&other, "completed")];
+    assert_eq!(changes, expected.map(|(id, status)| (id.to_owned(), status.to_owned())), "one answer counts");
 }
