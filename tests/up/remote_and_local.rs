@@ -427,3 +427,21 @@ fn a_token_from_the_environment_is_not_sent_to_a_url_from_the_working_directory(
         command.wait().unwrap();
     }
 }
+
+#[test]
+fn health_says_that_a_worker_without_a_port_is_not_asked() {
+    let (gateway, worker) = (Lab::new(""), Lab::new(""));
+    let up = gateway.up();
+    up.wait("/health/ready", |ready| ready["ready"] == true);
+    let health = |lab: &Lab, listen: &str| {
+        lab.program(&["health"]).env("CRAWLWAY_GATEWAY__LISTEN", listen).output().unwrap()
+    };
+    let own = health(&gateway, &up.address);
+    assert_eq!((own.status.code(), text(&own.stderr)), (Some(0), String::new()));
+    let other = health(&worker, &up.address);
+    assert_eq!(other.status.code(), Some(0));
+    for (ran, part) in [(other, up.address.as_str()), (health(&worker, "127.0.0.1:9"), "no gateway runs")] {
+        let stderr = text(&ran.stderr);
+        assert!(stderr.contains("`metrics.listen`, which is not set") && stderr.contains(part), "{stderr}");
+    }
+}

@@ -4,9 +4,10 @@ use crate::{
     config::Config,
     failure::{AlreadyReported, ExitKind, UsageError},
     gateway_file,
-    output::{Cell, Column, Output, Table, Tone},
+    output::{Cell, Column, Output, Table, Tone, warn},
     service::{Client, Target},
 };
+use anyhow::Context;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -20,7 +21,8 @@ Examples:
   crawlway health --gateway http://127.0.0.1:8081  a gateway elsewhere
 
 The process is the gateway of --gateway or `gateway.url`, else the gateway that runs on the data
-directory, else the process that listens on `metrics.listen` or `gateway.listen`. Suitable as the
+directory, else the process that listens on `metrics.listen`. Without that setting the gateway on
+`gateway.listen` is asked, with a warning: a worker answers on `metrics.listen` alone. Suitable as the
 health check of a container.
 
 JSON:
@@ -48,14 +50,30 @@ struct Dependency {
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(_: HealthArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let client = match Target::of(config)? {
+    let target = Target::of(config)?;
+    // The process may be a worker, which the gateway that happens to listen there is not.
+    let is_guess =
+        matches!(target, Target::Local(_)) && config.metrics.listen().is_ok_and(|address| address.is_none());
+    let client = match target {
         Target::Remote(client) => client,
         Target::Local(_) => {
             Client::new(listen_url(config)?, &config.gateway)?.with_token_for_this_machine_only()
         }
     };
     let client = client.with_timeout(HEALTH_TIMEOUT);
-    let readiness: HealthReport = client.get_health(&client.url(["health", "ready"])).await?;
+    let answer = client.get_health(&client.url(["health", "ready"])).await;
+    let readiness: HealthReport = match is_guess {
+        true => answer.context(
+            "no gateway runs on the data directory; a process without one answers on `metrics.listen`, which is not set",
+        )?,
+        false => answer?,
+    };
+    if is_guess {
+        warn(&format!(
+            "this is the gateway on `gateway.listen`, {}; a process without one answers on `metrics.listen`, which is not set",
+            client.base_url()
+        ));
+    }
     if output.is_json() {
         output.json(&readiness)?;
     } else {
