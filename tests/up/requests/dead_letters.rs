@@ -4,7 +4,11 @@ use super::deployment::{EMAIL, Shared, ready, single_process};
 use crate::{inventory::Site, lab::Lab};
 use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
-use crawlway_testkit::private_redis::{Persistence, PrivateRedis};
+use crawlway_testkit::{
+    http,
+    private_redis::{Persistence, PrivateRedis},
+};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::DirBuilderExt};
 
@@ -51,7 +55,8 @@ fn the_trail_of_a_dead_letter_is_found_by_its_message_and_has_its_replay() {
         (200, &json!("r-1"), vec!["dead".to_owned()])
     );
     let id = dead["dead"][0]["id"].as_str().unwrap();
-    assert_eq!(up.post(&format!("/api/dead/crawl-requests/{id}/replay"), &Value::Null).0, 200);
+    let replay = format!("/api/dead/crawl-requests/{id}/replay");
+    assert_eq!(http::request(&up.address, "POST", &replay, &[], "").unwrap().0, 200);
     up.wait("/api/trails?item=r-1", |trail| ends(trail) == ["dead", "replayed", "dead"]);
     drop(up);
     // On the data directory as well.
@@ -97,8 +102,9 @@ fn the_trail_of_a_worker_ends_with_its_answer() {
     let (gateway, worker) = (shared.start_gateway(), shared.start_worker());
     let id = gateway.add_request(&site.url("/ok/1"));
     assert_eq!(gateway.wait_request(&id)["status"], "completed");
-    for (lab, up, stage) in [(&shared.worker, worker, "fetch"), (&shared.gateway, gateway, "responses")] {
-        drop(up);
+    for (lab, mut up, stage) in [(&shared.worker, worker, "fetch"), (&shared.gateway, gateway, "responses")] {
+        up.signal(Signal::TERM);
+        assert!(up.wait_exit().success());
         let trail = lab.run(&["trail", &id, "--json"]);
         let trail: Value = serde_json::from_slice(&trail.stdout).unwrap();
         let item = &trail["items"][0];
