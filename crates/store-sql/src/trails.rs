@@ -216,7 +216,7 @@ async fn of_item(tx: &mut Tx, item: &str) -> Result<Vec<TrailEntry>, Fault> {
     static OF_ITEM: Sql = Sql::new(
         "SELECT (SELECT s.text FROM subjects s WHERE {hashed subjects s t.subject} AND s.item = t.item LIMIT 1),
                 t.flow, t.stage, t.at, t.ended, t.outcome, t.attempt, t.took_ms, t.worker, t.error, t.note, t.replays
-         FROM trails t WHERE t.item = $1 ORDER BY t.at, t.num",
+         FROM trails t WHERE t.item = $1 ORDER BY t.at, CASE WHEN t.ended IN (0, 5) THEN 1 ELSE 0 END, t.num",
     );
     let rows = tx.run(&OF_ITEM, vec![Arg::Text(item)]).await?;
     let item = storable(item);

@@ -10,8 +10,9 @@ pub trait Trails: Debug + Send + Sync {
     /// Appends entries. They are durable when this returns.
     async fn append(&self, entries: &[TrailEntry]) -> Result<(), StoreError>;
 
-    /// Trail of one item, oldest entry first, entries of the same time in the order they were added. Empty for an
-    /// unknown item.
+    /// Trail of one item, oldest entry first. Of entries with the same time, terminal ones come last, since a stage
+    /// writes its entry after its output is published, and the next stage may be faster; otherwise the order of
+    /// insertion decides. Empty for an unknown item.
     async fn of_item(&self, item: &str) -> Result<Vec<TrailEntry>, StoreError>;
 
     /// Trails of up to `max` items with this subject, the one with the latest entry first, each ordered as in

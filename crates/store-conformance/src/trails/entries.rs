@@ -73,6 +73,26 @@ pub(super) async fn entries_of_one_time_are_in_the_order_they_were_added(t: Fixt
     assert_eq!(subject, [entries.to_vec()], "by subject too");
 }
 
+pub(super) async fn terminal_entries_are_the_last_of_their_time(t: Fixture<'_>) {
+    for end in [AttemptEnd::Done, AttemptEnd::Dead] {
+        let item = end.as_str();
+        let [before, after] = [4, 6].map(|second| entry(item, second, AttemptEnd::Waited));
+        let [passed, retried] = [AttemptEnd::Passed, AttemptEnd::Retried].map(|end| entry(item, 5, end));
+        let closed = entry(item, 5, end);
+        t.record(&[after.clone(), closed.clone()]).await;
+        t.record(&[retried.clone(), passed.clone()]).await;
+        t.record(from_ref(&before)).await;
+        let expected = [before, retried, passed, closed, after];
+        assert_eq!(
+            t.of_item(item).await,
+            expected,
+            "{end} after what passed the item on, though it was added first"
+        );
+        let subject = t.of_subject(&format!("https://{item}.example/"), 1).await;
+        assert_eq!(subject, [expected.to_vec()], "by subject too");
+    }
+}
+
 pub(super) async fn trails_of_items_are_apart(t: Fixture<'_>) {
     let items = ["item", "Item", "item ", "item%", "item_", "items", "\u{ef}tem"];
     let entries = items.map(|item| entry(item, 1, AttemptEnd::Passed));

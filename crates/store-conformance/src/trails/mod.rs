@@ -18,6 +18,7 @@ suite! { ($) trails for dyn Trails:
         an_empty_batch_adds_nothing,
         a_trail_is_in_order_of_time,
         entries_of_one_time_are_in_the_order_they_were_added,
+        terminal_entries_are_the_last_of_their_time,
         trails_of_items_are_apart,
         a_subject_has_the_whole_trails_of_its_items,
         the_item_with_the_latest_entry_comes_first,

@@ -6,6 +6,7 @@ use crawlway_store::{Timestamp, Trails, trails::*};
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     LatestFirst,
+    TerminalFirst,
     DropsErrors,
     ExpiresOneMore,
     OpenInReverse,
@@ -33,6 +34,9 @@ faulty! { Trails {}
         if self.fault == LatestFirst {
             trail.reverse();
         }
+        if self.fault == TerminalFirst {
+            trail.sort_by_key(|entry| (entry.at, !entry.end.is_terminal()));
+        }
         Ok(trail)
     }
 
@@ -55,6 +59,7 @@ faulty! { Trails {}
 
 finds! { trails on dyn Trails, Sqlite::new();
     LatestFirst: entries::a_trail_is_in_order_of_time;
+    TerminalFirst: entries::terminal_entries_are_the_last_of_their_time;
     DropsErrors: entries::every_field_comes_back;
     ExpiresOneMore: expiry::retention_removes_no_more_than_asked_oldest_first;
     OpenInReverse: open::open_items_are_in_order_of_their_octets;

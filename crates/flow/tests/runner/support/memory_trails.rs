@@ -32,7 +32,7 @@ impl MemoryTrails {
     pub(crate) fn of(&self, item: &str) -> Vec<TrailEntry> {
         let mut entries = self.all();
         entries.retain(|entry| entry.item == item);
-        entries.sort_by_key(|entry| entry.at);
+        entries.sort_by_key(|entry| (entry.at, entry.end.is_terminal()));
         entries
     }
 
