@@ -13,6 +13,7 @@ mod health;
 mod inventory;
 mod lab;
 mod named_brokers;
+mod one_process_per_stage;
 mod rejected_settings;
 mod remote_and_local;
 mod requests;

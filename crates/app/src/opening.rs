@@ -4,7 +4,7 @@
 use crate::{
     config::Config,
     flows::{Store, StoreSet},
-    open,
+    open::{self, StageLeases, StageTaken},
     process::Handles,
 };
 use crawlway_broker::{BrokerError, QueueBackend, QueueSpec};
@@ -16,6 +16,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const BACKOFF: Backoff = Backoff::new(FIRST_DELAY, Duration::from_secs(10));
+
+/// Name of the leases of stages among the dependencies.
+pub(crate) const STAGE_LEASE: &str = "stage_lease";
 
 /// How dependencies are opened.
 pub(crate) struct Opening<'a> {
@@ -48,7 +51,11 @@ pub(crate) fn unless_stopped<T>(opened: anyhow::Result<T>) -> anyhow::Result<Opt
 
 impl Opening<'_> {
     /// Opens one dependency.
-    async fn open_one<T>(&self, name: &str, open: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    pub(crate) async fn open_one<T>(
+        &self,
+        name: &str,
+        open: impl AsyncFn() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         self.open_several(&[name], open).await
     }
 
@@ -237,10 +244,52 @@ pub(crate) async fn declare(
     opening.open_one("broker", open).await
 }
 
+/// Takes the leases of the stages of a flow, and renews them until the stop. `lost` is called if another process has one.
+pub(crate) async fn leases(
+    leases: &Arc<StageLeases>,
+    stages: Vec<String>,
+    opening: &Opening<'_>,
+    stop: Shutdown,
+    lost: impl Fn() + Send + 'static,
+) -> anyhow::Result<()> {
+    for stage in &stages {
+        opening.open_one(STAGE_LEASE, async || leases.acquire(stage).await).await?;
+    }
+    if leases.is_empty() {
+        return Ok(());
+    }
+    let leases = leases.clone();
+    tokio::spawn(async move {
+        loop {
+            // Also after a stop: the stages run until they are drained.
+            tokio::time::sleep(open::RENEW_INTERVAL).await;
+            for stage in &stages {
+                match leases.acquire(stage).await {
+                    Ok(()) => {}
+                    Err(error) if error.is::<StageTaken>() => {
+                        tracing::error!(%error, "the lease of a stage is lost");
+                        lost();
+                        stop.request();
+                        return;
+                    }
+                    // Without its server no other process gets the lease.
+                    Err(error) => tracing::warn!(
+                        stage,
+                        error = format!("{error:#}"),
+                        "the lease of a stage cannot be renewed"
+                    ),
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
 /// Whether a retry can succeed.
 fn is_transient(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(BrokerError::Unavailable { .. }))
+            || cause.is::<StageTaken>()
             || matches!(cause.downcast_ref(), Some(RateLimiterError::Unavailable { .. }))
             || cause.downcast_ref::<StoreError>().is_some_and(StoreError::is_transient)
     })

@@ -5,7 +5,8 @@
 
 use crate::{
     config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, RequestKind, SeenKind},
-    flows::{self, FlowModule, Store, StoreSet},
+    flows::{self, FlowModule, StageInfo, Store, StoreSet},
+    open::lease_backend,
     role::{FlowRole, Role, stage_name, stages_with},
 };
 use crawlway_broker::QueueName;
@@ -285,19 +286,32 @@ pub(crate) struct RoleReport {
     processes: &'static str,
     /// What its process owns.
     owned: Vec<String>,
+    /// Backend of its lease, with which a second process waits until the first has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<&'static str>,
+    /// Whether a second process with this stage would not be noticed.
+    #[serde(skip)]
+    is_unchecked: bool,
 }
 
 impl RoleReport {
     /// Reports of the gateway and of all stages of these flows.
     pub(crate) fn all(config: &Config, flows: &[&'static dyn FlowModule]) -> Vec<Self> {
-        let gateway = Self { role: "gateway".to_owned(), processes: "any", owned: Vec::new() };
-        let of_stage = |flow: &'static dyn FlowModule, stage: &'static str| {
-            let owned = Sharing::of(config, &Role::stages(flow, &[stage])).owned;
-            let processes = if owned.is_empty() { "any" } else { "one" };
-            Self { role: stage_name(flow.name(), stage), processes, owned }
+        let gateway = Self {
+            role: "gateway".to_owned(),
+            processes: "any",
+            owned: Vec::new(),
+            lease: None,
+            is_unchecked: false,
         };
-        let stages =
-            flows.iter().flat_map(|flow| flow.stages().iter().map(|stage| of_stage(*flow, stage.name)));
+        let of_stage = |flow: &'static dyn FlowModule, stage: &'static StageInfo| {
+            let owned = Sharing::of(config, &Role::stages(flow, &[stage.name])).owned;
+            let processes = if owned.is_empty() { "any" } else { "one" };
+            let lease = lease_backend(config, flow, stage);
+            let is_unchecked = config.one_process_per_stage && !owned.is_empty() && lease.is_none();
+            Self { role: stage_name(flow.name(), stage.name), processes, owned, lease, is_unchecked }
+        };
+        let stages = flows.iter().flat_map(|flow| flow.stages().iter().map(|stage| of_stage(*flow, stage)));
         std::iter::once(gateway).chain(stages).collect()
     }
 
@@ -305,7 +319,15 @@ impl RoleReport {
     pub(crate) fn line(&self) -> String {
         match &self.owned[..] {
             [] => format!("  {}: any number of processes", self.role),
-            owned => format!("  {}: one process, which owns {}", self.role, listed(owned)),
+            owned => {
+                let unchecked = match self.is_unchecked {
+                    true => {
+                        "; a second one is not noticed, since no RabbitMQ, Redis or PostgreSQL can hold a lease"
+                    }
+                    false => "",
+                };
+                format!("  {}: one process, which owns {}{unchecked}", self.role, listed(owned))
+            }
         }
     }
 }

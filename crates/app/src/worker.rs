@@ -7,6 +7,7 @@ pub(crate) use startup::{Overrides, Process};
 use crate::{
     config::Config,
     crash_loop::Restarts,
+    open::StageLeases,
     opening::Opening,
     process::{Handles, OpenStores},
     role::Role,
@@ -47,6 +48,7 @@ pub(crate) struct Worker {
     paused_crawls: Vec<CrawlId>,
     /// Crash-loop detection, if this process alone runs items on the data directory.
     restarts: Option<Arc<Restarts>>,
+    leases: Arc<StageLeases>,
     /// Lock of the data directory, if the records are embedded.
     _lock: Option<DirectoryLock>,
 }
@@ -133,6 +135,7 @@ impl Worker {
         if let Some(retention) = self.retention {
             retention.abort();
         }
+        self.leases.release().await;
         let closed = self.handles.broker.close().await;
         let index = match &self.stores.index {
             Some(index) => index.close().await,

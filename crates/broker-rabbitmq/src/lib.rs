@@ -47,8 +47,10 @@ mod sanitize;
 mod session;
 mod settle;
 mod solo;
+mod stage_locks;
 mod wire;
 
 pub use broker::RabbitBroker;
 pub use error::ConnectError;
 pub use options::Options;
+pub use stage_locks::StageLocks;

@@ -23,7 +23,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Name of a dependency of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DependencySpec {
-    /// Role: `broker`, `records`, `seen`, `rate_limiter`, `inventory` or `index`.
+    /// Role: `broker`, `records`, `seen`, `rate_limiter`, `inventory`, `index` or `stage_lease`.
     pub name: &'static str,
     /// Backend: `rabbitmq`, `postgresql`, `redis`, `mongodb`, or `embedded`.
     pub backend: &'static str,
@@ -66,7 +66,8 @@ impl Probe {
 /// State of a dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Dependency {
-    /// Name: `broker`, `records`, `seen`, `rate_limiter`, `inventory`, `index`, `stages` or `process`.
+    /// Name: `broker`, `records`, `seen`, `rate_limiter`, `inventory`, `index`, `stage_lease`, `stages` or
+    /// `process`.
     pub(crate) name: &'static str,
     /// Backend, such as `rabbitmq`, `postgresql`, `redis`, `mongodb` or `embedded`; null for the process itself.
     pub(crate) backend: Option<&'static str>,

@@ -50,6 +50,14 @@ pub(super) mod rabbitmq {
         super::refused("RabbitMQ")
     }
 
+    pub(crate) fn leases(
+        _: &RabbitSettings,
+        _: &str,
+        _: &str,
+    ) -> anyhow::Result<Box<dyn crate::open::stage_leases::LeaseStore>> {
+        super::refused("RabbitMQ")
+    }
+
     pub(crate) fn check(_: &RabbitSettings, _: &str, _: &[QueueSpec]) -> Result<(), String> {
         Ok(())
     }

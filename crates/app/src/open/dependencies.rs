@@ -1,8 +1,10 @@
 //! Dependencies of a process: name, backend and health probe of each.
 
+use super::StageLeases;
 use crate::{
     config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, RequestKind, SeenKind},
     flows::{Store, StoreSet},
+    opening::STAGE_LEASE,
     role::Role,
 };
 use crawlway_gateway::{DependencySpec, Probe};
@@ -33,7 +35,9 @@ pub(crate) fn dependencies(config: &Config, role: &Role, needs: &StoreSet) -> Ve
         let name = dependency_name(*store)?;
         Some(DependencySpec { name, backend: backend(config, *store) })
     });
-    broker.into_iter().chain(records).chain(others).collect()
+    let lease =
+        StageLeases::backend(config, role).map(|backend| DependencySpec { name: STAGE_LEASE, backend });
+    broker.into_iter().chain(records).chain(others).chain(lease).collect()
 }
 
 /// Names of the dependencies that are open with the records.

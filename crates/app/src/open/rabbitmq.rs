@@ -1,5 +1,6 @@
 //! Opens the RabbitMQ broker with the options of the settings.
 
+use super::stage_leases::LeaseStore;
 use crate::{
     config::{RabbitAddress, RabbitSettings},
     failure::UsageError,
@@ -7,7 +8,8 @@ use crate::{
 };
 use anyhow::Context;
 use crawlway_broker::{QueueBackend, QueueSpec};
-use crawlway_broker_rabbitmq::{Options, RabbitBroker};
+use crawlway_broker_rabbitmq::{Options, RabbitBroker, StageLocks};
+use futures::future::{BoxFuture, FutureExt};
 use std::{sync::Arc, time::Duration};
 
 /// Timeout of a call during an outage, in a process that stays up: its caller waits for the answer.
@@ -25,6 +27,27 @@ pub(super) async fn open(settings: &RabbitSettings, table: &str) -> anyhow::Resu
 pub(super) fn open_later(settings: &RabbitSettings, table: &str) -> anyhow::Result<Arc<dyn QueueBackend>> {
     let options = options(settings, table).map_err(UsageError)?;
     Ok(Arc::new(RabbitBroker::connect_later(Options { connection_timeout: OUTAGE_TIMEOUT, ..options })))
+}
+
+/// Leases of stages; connects with the first one.
+pub(super) fn leases(
+    settings: &RabbitSettings,
+    table: &str,
+    owner: &str,
+) -> anyhow::Result<Box<dyn LeaseStore>> {
+    let mut options = options(settings, table).map_err(UsageError)?;
+    options.connection_name.push_str(" (leases)");
+    Ok(Box::new(StageLocks::new(options, owner.to_owned())))
+}
+
+impl LeaseStore for StageLocks {
+    fn acquire<'a>(&'a self, name: &'a str) -> BoxFuture<'a, anyhow::Result<Option<String>>> {
+        async move { Ok(StageLocks::acquire(self, name).await?) }.boxed()
+    }
+
+    fn release<'a>(&'a self, _: &'a [&'a str]) -> BoxFuture<'a, ()> {
+        StageLocks::release(self).boxed()
+    }
 }
 
 /// Refuses settings and queues that RabbitMQ would refuse, without asking the server.

@@ -5,12 +5,12 @@ use crate::{
     config::Config,
     crash_loop::Restarts,
     flows::{self, FlowContext, Store, StoreSet, WiredFlow},
-    open,
-    opening::{self, Opening},
+    open::{self, StageLeases},
+    opening::{self, Opening, STAGE_LEASE},
     output::warn,
     process::{Handles, OpenStores, worker_name},
     retention::{Retention, matching_crawls},
-    role::{FlowRole, Role},
+    role::{FlowRole, Role, stage_name},
     sharing,
 };
 use anyhow::Context;
@@ -27,6 +27,7 @@ use crawlway_store::{
 };
 use std::{
     collections::BTreeMap,
+    future,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -86,6 +87,7 @@ pub(crate) struct Process<'a> {
     needs: StoreSet,
     overrides: Overrides,
     lock: Option<DirectoryLock>,
+    leases: Arc<StageLeases>,
 }
 
 impl<'a> Process<'a> {
@@ -110,7 +112,8 @@ impl<'a> Process<'a> {
         let lock = if with_records { open::lock_records(config, &flows)? } else { None };
         let request = overrides.request(config)?;
         let handles = Handles::new(config, role, &needs, broker, request, &overrides.allow, stop)?;
-        Ok(Self { config, role, handles, needs, overrides, lock })
+        let leases = Arc::new(StageLeases::new(config, role)?);
+        Ok(Self { config, role, handles, needs, overrides, lock, leases })
     }
 
     /// Opens the stores, and starts each flow as soon as its stores are open. `None` if a stop was requested meanwhile.
@@ -118,8 +121,10 @@ impl<'a> Process<'a> {
         let started = self.start_all(opening).await;
         match opening::unless_stopped(started) {
             Ok(Some((running, start))) => Ok(Some(self.worker(running, start))),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
+            ended => {
+                self.leases.release().await;
+                ended.map(|_| None)
+            }
         }
     }
 
@@ -155,6 +160,7 @@ impl<'a> Process<'a> {
             self.connect(&start),
             flows
         )?;
+        opening.readiness.opened(STAGE_LEASE, Probe::new(|| future::ready(Ok::<(), String>(()))));
         self.role.flows.iter().for_each(|flow| flow.module.connected(&self.handles));
         Ok((running, start))
     }
@@ -205,6 +211,10 @@ impl<'a> Process<'a> {
         if infos().any(|stage| stage.needs.contains(&Store::RateLimiter)) {
             fetcher.connected().await;
         }
+        let stages = flow.stages.iter().map(|stage| stage_name(name, stage)).collect();
+        let failed = start.failed.clone();
+        let lost = move || failed.store(true, Ordering::Relaxed);
+        opening::leases(&self.leases, stages, opening, stop.clone(), lost).await?;
         let open = stores.open();
         let trails = open.trails()?;
         self.close_trails(flow, queues.clone(), &open, opening).await?;
@@ -314,6 +324,7 @@ impl<'a> Process<'a> {
             stop,
             paused_crawls: start.paused_crawls.into_inner().unwrap_or_default(),
             restarts: start.restarts,
+            leases: self.leases,
             _lock: self.lock,
         }
     }
