@@ -141,13 +141,30 @@ fn an_outage_of_one_broker_leaves_the_queues_of_the_other_usable() {
     let mut lab = site.lab(&settings);
     lab.variables = vec![("CRAWLWAY_SEARCH__BROKER", "events".to_owned())];
     let up = lab.up();
+    let dependency = |ready: &Value, name: &str| -> Value {
+        let mut dependencies = ready["dependencies"].as_array().unwrap().iter();
+        dependencies.find(|dependency| dependency["name"] == name).cloned().unwrap()
+    };
     let ready = up.wait("/health/ready", |ready| {
-        let broker = &ready["dependencies"][0];
-        broker["name"] == "broker"
-            && broker["reason"].as_str().is_some_and(|reason| reason.contains("127.0.0.1"))
+        dependency(ready, "broker.events")["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("127.0.0.1"))
+            && dependency(ready, "broker")["ready"] == true
     });
     assert_eq!(ready["ready"], false, "{ready}");
+    let backends = ["broker", "broker.events"].map(|name| dependency(&ready, name)["backend"].clone());
+    assert_eq!(backends, ["embedded", "rabbitmq"]);
     up.wait_accepted(&site.url("/ok/1"));
+    let (_, listed) = up.get("/api/queues");
+    let names = |list: &Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|queue| queue["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(names(&listed["queues"]).contains(&"url_inventory".to_owned()), "{listed}");
+    assert_eq!(names(&listed["unavailable"]), ["crawler_queue"], "{listed}");
+    let shown = lab.run(&["queues"]);
+    let error = String::from_utf8_lossy(&shown.stderr);
+    assert_eq!(shown.status.code(), Some(1), "{error}");
+    assert!(error.contains("queue `crawler_queue`: "), "{error}");
     stop(up);
 }
 

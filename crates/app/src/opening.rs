@@ -220,9 +220,10 @@ pub(crate) async fn stores(
     Ok(())
 }
 
-/// Declares queues as soon as the broker is available.
+/// Declares queues of one broker as soon as it is available. `name` is that of the broker among the dependencies.
 pub(crate) async fn declare(
     broker: &Arc<dyn QueueBackend>,
+    name: &str,
     queues: &[QueueSpec],
     opening: &Opening<'_>,
 ) -> anyhow::Result<()> {
@@ -234,14 +235,15 @@ pub(crate) async fn declare(
                 declared = &mut declaring => return Ok(declared?),
                 // A declaration waits for a connection; readiness gets the reason meanwhile.
                 () = tokio::time::sleep(FIRST_DELAY) => {
-                    if let Err(error) = broker.reachable() {
-                        opening.readiness.failed("broker", error.to_string());
+                    let reachable = queues.iter().try_for_each(|queue| broker.reachable_for(&queue.name));
+                    if let Err(error) = reachable {
+                        opening.readiness.failed(name, error.to_string());
                     }
                 }
             }
         }
     };
-    opening.open_one("broker", open).await
+    opening.open_one(name, open).await
 }
 
 /// Takes the leases of the stages of a flow, and renews them until the stop. `lost` is called if another process has one.

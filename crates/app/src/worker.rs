@@ -1,5 +1,6 @@
 //! The stages in this process: running, drain and close. [`startup`] opens the stores and starts each flow.
 
+mod declare;
 mod startup;
 
 pub(crate) use startup::{Overrides, Process};

@@ -76,6 +76,11 @@ pub trait Broker: Debug + Send + Sync {
         self.reachable()
     }
 
+    /// As [`accepts_publishes`](Broker::accepts_publishes), for the broker that this queue lives on alone.
+    fn accepts_publishes_for(&self, _queue: &QueueName) -> Result<(), BrokerError> {
+        self.accepts_publishes()
+    }
+
     /// Publishes messages with publisher confirms: `Ok` means durable in every queue that the message is routed to.
     ///
     /// Messages fail independently. After [`PublishError::Unconfirmed`] the message may have been stored: publish it again

@@ -149,6 +149,10 @@ impl Broker for BrokerRouter {
         self.check_all(|broker| broker.accepts_publishes())
     }
 
+    fn accepts_publishes_for(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.of(queue).accepts_publishes()
+    }
+
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
         if self.brokers.len() == 1 {
             return self.brokers[0].publish(batch).await;

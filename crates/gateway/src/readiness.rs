@@ -3,9 +3,8 @@
 //! It exists before the dependencies are opened, so that health checks are answered from the start.
 
 use crate::coalescing::CoalescingCache;
-use crawlway_broker::QueueBackend;
+use crawlway_broker::{QueueBackend, QueueName};
 use crawlway_flow::Shutdown;
-use crawlway_flows::search::FRONTIER;
 use futures::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -23,7 +22,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Name of a dependency of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DependencySpec {
-    /// Role: `broker`, `records`, `seen`, `rate_limiter`, `inventory`, `index` or `stage_lease`.
+    /// Role: `broker`, `broker.NAME`, `records`, `seen`, `rate_limiter`, `inventory`, `index` or `stage_lease`.
     pub name: &'static str,
     /// Backend: `rabbitmq`, `postgresql`, `redis`, `mongodb`, or `embedded`.
     pub backend: &'static str,
@@ -46,18 +45,14 @@ impl Probe {
         }))
     }
 
-    /// Probe of a broker: whether it accepts messages, and the depth of one of its queues, which only the broker knows.
-    pub fn broker(broker: Arc<dyn QueueBackend>) -> Self {
+    /// Probe of the broker that this queue lives on: whether it accepts messages, and the depth of the queue, which only the
+    /// broker knows.
+    pub fn broker(broker: Arc<dyn QueueBackend>, queue: QueueName) -> Self {
         Self::new(move || {
-            let broker = broker.clone();
+            let (broker, queue) = (broker.clone(), queue.clone());
             async move {
-                broker.accepts_publishes()?;
-                let queues = broker.queues().await?;
-                // The frontier is listed among the queues, and is in the records.
-                match queues.iter().find(|queue| queue.name.as_str() != FRONTIER) {
-                    Some(queue) => broker.depth(&queue.name).await.map(drop),
-                    None => Ok(()),
-                }
+                broker.accepts_publishes_for(&queue)?;
+                broker.depth(&queue).await
             }
         })
     }
@@ -66,7 +61,7 @@ impl Probe {
 /// State of a dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Dependency {
-    /// Name: `broker`, `records`, `seen`, `rate_limiter`, `inventory`, `index`, `stage_lease`, `stages` or
+    /// Name: `broker`, `broker.NAME`, `records`, `seen`, `rate_limiter`, `inventory`, `index`, `stage_lease`, `stages` or
     /// `process`.
     pub(crate) name: &'static str,
     /// Backend, such as `rabbitmq`, `postgresql`, `redis`, `mongodb` or `embedded`; null for the process itself.

@@ -14,7 +14,8 @@ use crate::dto::{
     QueueList, Replayed, Results, Trails, UnavailableQueue, UrlList,
 };
 use crawlway_broker::{
-    Broker, DeadLetterFilter, DeadLetterId, DeadLetters, PublishError, QueueAdmin, QueueName, QueueSpec,
+    Broker, BrokerError, DeadLetterFilter, DeadLetterId, DeadLetters, PublishError, QueueAdmin, QueueName,
+    QueueSpec,
 };
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
@@ -35,10 +36,21 @@ const BATCH: usize = 100;
 /// Maximum number of items of one URL.
 const MAX_ITEMS: usize = 20;
 
-/// Depth and spec of all queues. An error if no broker responds; the queues of some brokers may be unavailable.
-pub async fn queues(broker: &dyn QueueAdmin) -> Result<QueueList, Error> {
+/// Depth and spec of all queues. An error if no broker responds; the queues of some brokers may be unavailable. `of_stages` has
+/// queues that may not be declared yet, since their brokers were never reachable.
+pub async fn queues(broker: &dyn QueueAdmin, of_stages: &[StageQueue]) -> Result<QueueList, Error> {
     let (mut queues, mut unavailable, mut failure) = (Vec::new(), Vec::new(), None);
-    for spec in broker.queues().await? {
+    let specs = broker.queues().await?;
+    let is_missing =
+        |queue: &QueueName| queue.as_str() != FRONTIER && specs.iter().all(|spec| spec.name != *queue);
+    for StageQueue { queue, .. } in of_stages.iter().filter(|of_stage| is_missing(&of_stage.queue)) {
+        let reason = match broker.depth(queue).await {
+            Err(error @ BrokerError::Unavailable { .. }) => error.to_string(),
+            _ => "it is not declared yet; see `/health/ready`".to_owned(),
+        };
+        unavailable.push(UnavailableQueue { name: queue.to_string(), reason });
+    }
+    for spec in specs {
         match broker.depth(&spec.name).await {
             Ok(depth) => queues.push(Queue::new(spec, depth)),
             Err(error) => {
@@ -51,7 +63,10 @@ pub async fn queues(broker: &dyn QueueAdmin) -> Result<QueueList, Error> {
     let responds = queues.iter().any(|queue| queue.name != FRONTIER);
     match failure {
         Some(error) if !responds => Err(error.into()),
-        _ => Ok(QueueList { queues, unavailable }),
+        _ => {
+            unavailable.sort_by(|one, other| one.name.cmp(&other.name));
+            Ok(QueueList { queues, unavailable })
+        }
     }
 }
 

@@ -36,6 +36,11 @@ impl BrokerInUse<'_> {
         self.name == DEFAULT
     }
 
+    /// Its name among the dependencies of a process: `broker` or `broker.NAME`. Leaked, since a process has few of them.
+    pub(crate) fn dependency(&self) -> &'static str {
+        if self.is_default() { DEFAULT_TABLE } else { format!("{DEFAULT_TABLE}.{}", self.name).leak() }
+    }
+
     /// Its table in the settings: `broker` or `brokers.NAME`.
     pub(crate) fn table(&self) -> String {
         if self.is_default() { DEFAULT_TABLE.to_owned() } else { format!("{TABLE}.{}", self.name) }

@@ -25,10 +25,10 @@ const SAMPLE: usize = 4 << 10;
 
 /// Dependencies of a process that needs these stores.
 pub(crate) fn dependencies(config: &Config, role: &Role, needs: &StoreSet) -> Vec<DependencySpec> {
-    // One dependency for all brokers in use, with the backend of the first: the router reports the first error.
     let brokers = config.brokers_in_use(&role.modules());
-    let broker =
-        brokers.first().map(|broker| DependencySpec { name: "broker", backend: broker.settings.backend() });
+    let brokers = brokers
+        .iter()
+        .map(|broker| DependencySpec { name: broker.dependency(), backend: broker.settings.backend() });
     let with_records = needs.iter().any(|store| is_with_records(config, *store));
     let records = with_records.then(|| DependencySpec { name: "records", backend: records_backend(config) });
     let others = needs.iter().filter_map(|store| {
@@ -37,7 +37,7 @@ pub(crate) fn dependencies(config: &Config, role: &Role, needs: &StoreSet) -> Ve
     });
     let lease =
         StageLeases::backend(config, role).map(|backend| DependencySpec { name: STAGE_LEASE, backend });
-    broker.into_iter().chain(records).chain(others).chain(lease).collect()
+    brokers.chain(records).chain(others).chain(lease).collect()
 }
 
 /// Names of the dependencies that are open with the records.

@@ -85,7 +85,7 @@ impl Queues {
     pub(crate) async fn list(&self) -> anyhow::Result<QueueList> {
         match self {
             Self::Remote(client) => client.get(&client.url(["api", "queues"])).await,
-            Self::Local(queues) => Ok(service::queues(&*queues.queues).await?),
+            Self::Local(queues) => Ok(service::queues(&*queues.queues, &[]).await?),
         }
     }
 

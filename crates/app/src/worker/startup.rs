@@ -136,19 +136,7 @@ impl<'a> Process<'a> {
             (self.role.has_stages() && is_exclusive).then(|| Arc::new(Restarts::new(&self.config.data_dir)));
         let start = Start { restarts, ..Start::default() };
         let queues = open::queues_of(self.config, &*self.handles.broker, &self.role.modules());
-        // Each flow by itself, since another broker may be missing.
-        let of_flows = futures::future::try_join_all(self.role.flows.iter().map(async |flow| {
-            let queues = open::queues_of(self.config, &*self.handles.broker, &[flow.module]);
-            opening::declare(&self.handles.broker, &queues, opening).await?;
-            self.handles.set_declared(flow.module.name());
-            flow.module.connected(&self.handles);
-            anyhow::Ok(())
-        }));
-        let declare = async {
-            of_flows.await?;
-            opening.readiness.opened("broker", Probe::broker(self.handles.broker.clone()));
-            anyhow::Ok(())
-        };
+        let declare = self.declare(&queues, opening);
         let specs: BTreeMap<QueueName, QueueSpec> =
             queues.iter().map(|spec| (spec.name.clone(), spec.clone())).collect();
         let flows = self.role.flows.iter().filter(|flow| !flow.stages.is_empty());

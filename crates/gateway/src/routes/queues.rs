@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<GatewayState> {
 /// List queues with their depth; the frontier is one of them
 #[utoipa::path(get, path = "/api/queues", operation_id = "listQueues", tag = "queues", responses((status = OK, body = QueueList)))]
 async fn list(State(state): State<GatewayState>) -> Result<Json<QueueList>, Problem> {
-    Ok(Json(service::queues(&*state.queues()?).await?))
+    Ok(Json(service::queues(&*state.queues()?, &state.context().stage_queues).await?))
 }
 
 /// Get the depth and spec of a queue

@@ -335,7 +335,7 @@ fn readiness(
     let names = ["broker", "records", "seen", "rate_limiter", "inventory", "index"];
     let needs = names.map(|name| DependencySpec { name, backend: "embedded" });
     let readiness = Readiness::starting(needs, stop.clone());
-    readiness.opened("broker", Probe::broker(broker.clone()));
+    readiness.opened("broker", Probe::broker(broker.clone(), crawler_queue()));
     for name in ["records", "seen", "inventory"] {
         let records = records.clone();
         let ask = move || {
