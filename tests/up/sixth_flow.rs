@@ -91,6 +91,16 @@ fn it_runs_on_the_embedded_queue_with_settings_routes_trails_and_metrics() {
 }
 
 #[test]
+fn the_demo_shows_the_flows_of_the_program() {
+    let lab = Lab::new("");
+    let shown = line(&lab, &["demo", "--exit", "--json"]).output().unwrap();
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let document: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(document["inventory"]["record"]["status"], "COMPLETED", "{document}");
+    assert!(document.get("request").is_none(), "this program has no flow `requests`: {document}");
+}
+
+#[test]
 fn its_stages_run_in_two_processes_on_rabbitmq() {
     let host = VirtualHost::new("sixth_flow");
     let labs = [(); 2].map(|()| {

@@ -21,6 +21,7 @@ mod up;
 mod url;
 mod url_args;
 
+pub(crate) use demo::{InventoryDemo, RequestDemo, Shell};
 pub(crate) use url_args::{UrlArg, refuse_invalid_lines};
 
 use crate::{

@@ -1,7 +1,8 @@
 //! The flow `inventory`.
 
-use super::{FlowContext, FlowModule, StageInfo, Store, WiredFlow};
+use super::{FlowContext, FlowDemo, FlowModule, StageInfo, Store, WiredFlow};
 use crate::{
+    command::InventoryDemo,
     config::Config,
     process::{Handles, OpenStores},
 };
@@ -83,6 +84,10 @@ impl FlowModule for InventoryFlow {
     }
 
     /// URLs are accepted as soon as the queue is declared, whatever else is missing.
+    fn demo(&self) -> Option<&'static dyn FlowDemo> {
+        Some(&InventoryDemo)
+    }
+
     fn connected(&self, handles: &Handles) {
         handles.inventory.start_accepting();
         if let Some(records) = handles.stores.inventory.get() {

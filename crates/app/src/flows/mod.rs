@@ -1,9 +1,12 @@
-//! Flow registry: one line per flow. Workers, gateway, `up`, `config check`, `queues` and `replay` iterate over it.
+//! Flow registry: one line per flow. Workers, gateway, `up`, `config check`, `queues`, `replay` and
+//! `demo` iterate over it.
 
+mod demo;
 mod inventory;
 mod requests;
 mod search;
 
+pub use demo::{DemoContext, DemoResult, FlowDemo};
 pub use inventory::InventoryFlow;
 pub use requests::RequestsFlow;
 pub use search::SearchFlow;
@@ -77,6 +80,11 @@ pub trait FlowModule: Send + Sync {
     /// Refuses invalid settings of the flow. The text has what was expected.
     fn check_settings(&self, _: &Config) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Example of the flow in `crawlway demo`, in addition to the crawl.
+    fn demo(&self) -> Option<&'static dyn FlowDemo> {
+        None
     }
 
     /// Ends records of the flow whose workers were lost. `queues` has the dead letters.

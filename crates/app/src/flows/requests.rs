@@ -1,7 +1,7 @@
 //! The flow `requests`.
 
-use super::{FlowContext, FlowModule, StageInfo, Store, WiredFlow};
-use crate::{config::Config, process::Handles};
+use super::{FlowContext, FlowDemo, FlowModule, StageInfo, Store, WiredFlow};
+use crate::{command::RequestDemo, config::Config, process::Handles};
 use crawlway_broker::QueueSpec;
 use crawlway_flow::ItemId;
 use crawlway_flows::requests::{
@@ -77,6 +77,10 @@ impl FlowModule for RequestsFlow {
 
     fn route_needs(&self) -> &'static [&'static [Store]] {
         &[&[Store::Requests]]
+    }
+
+    fn demo(&self) -> Option<&'static dyn FlowDemo> {
+        Some(&RequestDemo)
     }
 
     fn routes(&self, handles: &Handles) -> FlowRoutes {

@@ -47,14 +47,14 @@ pub(super) struct TrailExample {
 
 /// Command lines for the demo's data directory.
 #[derive(Debug, Clone)]
-pub(super) struct Shell {
+pub(crate) struct Shell {
     program: String,
     data: String,
 }
 
 impl Shell {
     /// Command lines that start the program by the name that the user gave it.
-    pub(super) fn new(data: &Path) -> Self {
+    pub(crate) fn new(data: &Path) -> Self {
         let program = std::env::args_os().next().map(|name| shell_word(&name.to_string_lossy()));
         Self {
             program: program.unwrap_or_else(|| "crawlway".to_owned()),
@@ -63,7 +63,7 @@ impl Shell {
     }
 
     /// Command line with these arguments and `--data`.
-    pub(super) fn line(&self, arguments: &[&str]) -> String {
+    pub(crate) fn line(&self, arguments: &[&str]) -> String {
         let arguments: Vec<String> = arguments.iter().map(|argument| shell_word(argument)).collect();
         format!("{} {} --data {}", self.program, arguments.join(" "), self.data)
     }

@@ -13,10 +13,12 @@ use super::crawl;
 use crate::{
     config::Config,
     failure::{AlreadyReported, ExitKind, UsageError},
+    flows::{self, DemoContext},
     opening::Opening,
     output::Output,
     permissions,
     role::Role,
+    service::Client,
     serving::Serving,
     worker::{Overrides, Process, Worker, stop_on_signals},
 };
@@ -28,13 +30,17 @@ use crawlway_flow::Shutdown;
 use crawlway_flows::search::{CrawlRequest, Definition};
 use crawlway_gateway::{BindError, Listener, bind};
 use data::DataDirectory;
-use examples::Shell;
+pub(crate) use examples::Shell;
+pub(crate) use inventory::InventoryDemo;
+pub(crate) use request::RequestDemo;
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::Arc,
     time::Instant,
 };
+use url::Url;
 
 /// Access log of the small web's servers, in the data directory.
 const ACCESS_LOG: &str = "web-access.jsonl";
@@ -211,13 +217,17 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
     let (found, pages) = summary::summarise(worker, &*index, &crawl, web, &log.entries()).await?;
     let hosts = politeness::measure(web, log, worker.handles.request.rate_limit.min_delay, &pages);
     let shell = Shell::new(data.path());
-    let Some(inventory) = inventory::run(serving, config, web, &shell, stop).await? else {
-        return Ok(Ending::Stopped);
-    };
-    let request = tokio::select! {
-        request = request::run(serving, config, web, &shell) => request?,
-        _ = stop.requested() => return Ok(Ending::Stopped),
-    };
+    let client = Client::new(Url::parse(&serving.url())?, &config.gateway)?;
+    let context = DemoContext { client, web, shell: &shell };
+    let (mut fields, mut examples) = (BTreeMap::new(), Vec::new());
+    for of_flow in flows::all().iter().filter_map(|flow| flow.demo()) {
+        let mut example = tokio::select! {
+            example = of_flow.run(&context) => example?,
+            _ = stop.requested() => return Ok(Ending::Stopped),
+        };
+        fields.insert(of_flow.field(), example.json.take());
+        examples.push(example);
+    }
     let report = report::Report {
         web: report::WebInfo::new(web, server),
         data: report::DataInfo::new(data),
@@ -228,8 +238,8 @@ async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Resul
         hosts,
         searches: examples::searches(&*index, &shell).await?,
         trail: examples::trail(worker, web, &shell).await?,
-        inventory,
-        request,
+        fields,
+        examples,
     };
     if output.is_json() {
         output.json(&report)?;

@@ -4,14 +4,13 @@ use super::{
     ACCESS_LOG,
     data::DataDirectory,
     examples::{SearchExample, Shell, TrailExample},
-    inventory::InventoryExample,
     politeness::HostPoliteness,
-    request::RequestExample,
     settings::{OVERRIDES, SettingOverride},
     summary::CrawlSummary,
 };
 use crate::{
     command::{counted, crawl::CrawlReport, search::print_hit},
+    flows::DemoResult,
     output::{Cell, Column, Output, Table, Tone, one_line},
     serving::Serving,
 };
@@ -19,7 +18,9 @@ use crawlway_broker::Timestamp;
 use crawlway_demo_web::{Server, Web};
 use crawlway_gateway::dto::{ItemTrail, TrailEntryView};
 use serde::Serialize;
+use serde_json::Value;
 use std::{
+    collections::BTreeMap,
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -38,8 +39,12 @@ pub(super) struct Report {
     pub(super) hosts: Vec<HostPoliteness>,
     pub(super) searches: Vec<SearchExample>,
     pub(super) trail: TrailExample,
-    pub(super) inventory: InventoryExample,
-    pub(super) request: RequestExample,
+    /// Examples of the flows, by their fields.
+    #[serde(flatten)]
+    pub(super) fields: BTreeMap<&'static str, Value>,
+    /// Examples of the flows for people.
+    #[serde(skip)]
+    pub(super) examples: Vec<DemoResult>,
 }
 
 /// The small web.
@@ -143,10 +148,14 @@ impl Report {
         }
         output.line("")?;
         self.print_trail(output)?;
-        output.line("")?;
-        self.inventory.print(output)?;
-        output.line("")?;
-        self.request.print(output)?;
+        for example in &self.examples {
+            output.line("")?;
+            output.heading(example.heading)?;
+            output.line(&format!("$ {}", example.command))?;
+            for (title, value) in &example.lines {
+                output.line(&format!("  {title:8} {}", one_line(value)))?;
+            }
+        }
         output.line("")?;
         self.print_next_commands(exit, shell, output)?;
         output.line("")
