@@ -6,6 +6,7 @@
     reason = "an unexpected result must fail a test, also outside of test functions"
 )]
 
+mod answers;
 mod file_modes;
 mod full_disk;
 mod gateway;

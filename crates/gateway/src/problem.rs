@@ -62,6 +62,7 @@ kinds! {
     foreign_host = FORBIDDEN, "foreign-host", "Host not allowed";
     foreign_origin = FORBIDDEN, "foreign-origin", "Origin not allowed";
     not_found = NOT_FOUND, "not-found", "Not found";
+    no_route = NOT_FOUND, "no-route", "No such route";
     method = METHOD_NOT_ALLOWED, "method", "Method not allowed";
     conflict = CONFLICT, "conflict", "Conflict";
     too_large = PAYLOAD_TOO_LARGE, "too-large", "Content too large";
@@ -93,6 +94,11 @@ impl Problem {
     /// HTTP status code.
     pub fn status(&self) -> u16 {
         self.status
+    }
+
+    /// Whether an object was not found, by a route that the gateway has.
+    pub fn is_missing_object(&self) -> bool {
+        self.kind == "urn:crawlway:problem:not-found"
     }
 
     /// Adds the name of the invalid field.

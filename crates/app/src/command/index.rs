@@ -22,7 +22,7 @@ pub(super) struct IndexArgs {
 
 #[derive(Debug, Subcommand)]
 enum IndexCommand {
-    /// Remove pages by URL or by host, until they are crawled again
+    /// Remove pages by URL or by host, until a crawl publishes them again
     #[command(
         group(ArgGroup::new("selection").args(["urls", "host"]).required(true)),
         after_help = "\
@@ -30,7 +30,8 @@ Examples:
   crawlway index remove https://example.org/old-page
   crawlway index remove --host example.org --yes        the host and its subdomains
 
-The URLs stay in the frontier, so that a crawl refetches them only when they are due.
+The URLs stay in their crawls. A crawl publishes a removed page again once it is due and has changed;
+`crawlway crawl --fresh` publishes it in any case. To keep pages out, exclude them from the crawl.
 
 JSON:
   {\"removed\": n}

@@ -55,12 +55,18 @@ fn print(trails: &Trails, output: &mut Output) -> anyhow::Result<()> {
             EntryState::Dead => "is a dead letter",
         };
         let due = entry.due.as_ref().map(|due| format!(", due {due}")).unwrap_or_default();
+        let is_pending = matches!(entry.state, EntryState::Waiting | EntryState::InFlight);
+        let error = entry.outcome.as_deref().filter(|_| is_pending).map(|error| {
+            let failed = super::counted(entry.attempts.into(), "attempt", "attempts");
+            format!("; {failed} failed: {}", one_line(error))
+        });
         output.line(&format!(
-            "{} {state} in crawl {} (discovered {}, depth {}{due})",
+            "{} {state} in crawl {} (discovered {}, depth {}{due}){}",
             one_line(&entry.url),
             entry.crawl,
             entry.added_at,
             entry.depth,
+            error.unwrap_or_default(),
         ))?;
     }
     for trail in &trails.items {
@@ -89,7 +95,7 @@ fn print(trails: &Trails, output: &mut Output) -> anyhow::Result<()> {
                 Cell::number(u64::from(entry.attempt)),
                 Cell::new(format!("{} ms", entry.took_ms)),
                 Cell::new(entry.worker.as_str()),
-                detail(entry).map_or_else(Cell::none, |detail| Cell::cut(&detail, 80)),
+                detail(entry).map_or_else(Cell::none, Cell::new),
             ]);
         }
         output.table(&table)?;

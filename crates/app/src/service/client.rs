@@ -104,7 +104,7 @@ impl Client {
         self.request(Method::GET, url, None).await
     }
 
-    /// GET of a resource that may not exist: none if the gateway answers 404.
+    /// GET of a resource that may not exist: none if the gateway has the route and answers that there is none.
     pub(crate) async fn get_optional<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<Option<T>> {
         unless_missing(self.get(url).await)
     }
@@ -258,10 +258,10 @@ impl Client {
     }
 }
 
-/// None for the response 404.
+/// None if the gateway has the route and answers that there is no such resource.
 fn unless_missing<T>(response: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
     match response {
-        Err(error) if problem_of(&error).is_some_and(|problem| problem.status() == 404) => Ok(None),
+        Err(error) if problem_of(&error).is_some_and(Problem::is_missing_object) => Ok(None),
         found => found.map(Some),
     }
 }

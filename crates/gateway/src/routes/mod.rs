@@ -194,14 +194,14 @@ where
 }
 
 async fn not_found(uri: Uri) -> Problem {
-    Problem::not_found(format!(
+    Problem::no_route(format!(
         "no route `{}`; `/api/docs/` has those of the flows that run here (`flows`)",
         excerpt(uri.path())
     ))
 }
 
 async fn only_telemetry(uri: Uri) -> Problem {
-    Problem::not_found(format!(
+    Problem::no_route(format!(
         "no route `{}`; this process is no gateway, and has `/health/live`, `/health/ready` and `/metrics`",
         excerpt(uri.path())
     ))

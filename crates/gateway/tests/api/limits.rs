@@ -14,7 +14,7 @@ use tokio::{
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_routes_and_methods_are_problems() {
     let gateway = TestGateway::idle().await;
-    let problem = gateway.get("/api/nothing").await.problem(404, "not-found");
+    let problem = gateway.get("/api/nothing").await.problem(404, "no-route");
     assert!(problem["detail"].as_str().unwrap().contains("/api/nothing"), "{problem}");
     gateway.delete("/").await.problem(405, "method");
     let answer = gateway.delete("/api/crawls").await;
@@ -53,7 +53,7 @@ async fn a_safe_request_id_of_the_client_is_used() {
     let gateway = TestGateway::idle().await;
     let with = async |id: &str| {
         let request = request(Method::GET, "/api/nothing").header("x-request-id", id);
-        gateway.send(request.body(Body::empty()).unwrap()).await.problem(404, "not-found")["instance"].clone()
+        gateway.send(request.body(Body::empty()).unwrap()).await.problem(404, "no-route")["instance"].clone()
     };
     assert_eq!(with("mine-1.2_3").await, "mine-1.2_3");
     for id in ["", "two words", "<script>", &"x".repeat(65)] {

@@ -74,7 +74,7 @@ async fn stores_connect_while_the_router_serves() {
     gateway.post("/api/dead/crawler_queue/replay", json!({ "all": true })).await.problem(503, "starting");
     // A request is checked also without stores, and an unknown route is one from the start.
     gateway.post("/api/crawls", json!({ "seeds": [] })).await.refused("seeds", "at least one URL");
-    gateway.get("/api/none").await.problem(404, "not-found");
+    gateway.get("/api/none").await.problem(404, "no-route");
     assert_eq!(gateway.get("/api/docs/").await.status, 200);
     assert_eq!(gateway.get("/health/live").await.status, 200);
     assert_eq!(gateway.get("/health/ready").await.ok(503)["ready"], false);
@@ -193,7 +193,7 @@ async fn stored_pages_need_crawl_records_only_for_a_crawl() {
 async fn a_gateway_has_the_routes_of_its_flows() {
     let mut gateway = TestGateway::idle().await;
     gateway.router = router(gateway.context.clone(), vec![FlowRoutes::inventory()], RouterOptions::default());
-    let problem = gateway.get("/api/crawls").await.problem(404, "not-found");
+    let problem = gateway.get("/api/crawls").await.problem(404, "no-route");
     assert_eq!(
         detail(&problem),
         "no route `/api/crawls`; `/api/docs/` has those of the flows that run here (`flows`)"
@@ -213,7 +213,7 @@ async fn a_gateway_has_the_routes_of_its_flows() {
     gateway.router = router(gateway.context.clone(), vec![own], RouterOptions::default());
     assert_eq!(gateway.get("/api/pending").await.text(), "0");
     gateway.get("/api/refused").await.refused("size", "expected a number");
-    gateway.get("/api/urls").await.problem(404, "not-found");
+    gateway.get("/api/urls").await.problem(404, "no-route");
     gateway.shut_down().await;
 }
 
@@ -236,6 +236,6 @@ async fn a_process_without_a_gateway_has_health_and_metrics_from_the_start() {
     assert!(!gateway.get("/metrics").await.text().contains("crawlway_queue_paused{"));
     connect(&context, &gateway);
     assert!(gateway.get("/metrics").await.text().contains("crawlway_queue_paused{"));
-    gateway.get("/api/queues").await.problem(404, "not-found");
+    gateway.get("/api/queues").await.problem(404, "no-route");
     gateway.shut_down().await;
 }

@@ -3,6 +3,7 @@
 use crate::{
     command::{counted, require_confirmation},
     config::Config,
+    failure::UsageError,
     output::{Cell, Column, Output, Table, Tone, can_ask, one_line},
     service::{Crawls, Target},
     time::ago_text,
@@ -10,7 +11,10 @@ use crate::{
 use clap::{Args, Subcommand};
 use crawlway_broker::Timestamp;
 use crawlway_gateway::dto::{CrawlUrls, CrawlView, FrontierEntry};
-use crawlway_store::frontier::{CrawlState, EntryState};
+use crawlway_store::{
+    CrawlId,
+    frontier::{CrawlState, EntryState},
+};
 use std::io;
 
 /// Help of a subcommand that changes the state of a crawl.
@@ -53,7 +57,7 @@ Examples:
   crawlway crawl show example.org --urls --json | jq -r '.urls[].url'
 
 An outcome is one that `crawl show` counts, such as `published` or `gone`, or a state: `waiting`,
-`in_flight`, `done` or `dead`.
+`in_flight`, `done` or `dead`. A URL that is crawled again counts each time; `done` is the number of URLs.
 
 JSON:
   {\"name\", \"state\", \"definition\", \"created_at\", \"ended_at\", \"counts\": {\"waiting\", \"in_flight\",
@@ -95,6 +99,20 @@ missing without a terminal.")]
     },
 }
 
+impl CrawlCommand {
+    /// Name of the crawl that the command is about.
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::List { after, .. } => after.as_deref(),
+            Self::Show(ShowArgs { crawl, .. })
+            | Self::Pause(crawl)
+            | Self::Resume(crawl)
+            | Self::Cancel(crawl)
+            | Self::Delete { crawl, .. } => Some(&crawl.name),
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct CrawlName {
     /// Name of the crawl, as in `crawl list`
@@ -126,6 +144,10 @@ pub(super) async fn run(command: CrawlCommand, config: &Config, output: &mut Out
     {
         // Reported before any store is opened.
         return require_confirmation(false, || crawl.name.clone());
+    }
+    if let Some(name) = command.name() {
+        // Reported before any store is opened.
+        CrawlId::new(name).map_err(|error| UsageError(error.to_string()))?;
     }
     let exclusive = matches!(command, CrawlCommand::Delete { .. });
     let crawls = Crawls::open(Target::of(config)?, exclusive).await?;
@@ -222,7 +244,7 @@ fn print(crawl: &CrawlView, output: &mut Output) -> io::Result<()> {
     if let Some(seeds) = seeds(crawl) {
         output.line(&format!("seeds: {}", one_line(&seeds)))?;
     }
-    let mut table = Table::new([Column::left("outcome"), Column::right("count")]);
+    let mut table = Table::new([Column::left("outcome"), Column::right("times")]);
     for (outcome, count) in &crawl.counts.outcomes {
         table.row([Cell::new(outcome.as_str()), Cell::number(*count)]);
     }
@@ -239,6 +261,12 @@ fn print(crawl: &CrawlView, output: &mut Output) -> io::Result<()> {
         table.row([Cell::new(format!("left out: {reason}")), Cell::number(*count)]);
     }
     output.table(&table)?;
+    let done = crawl.counts.done;
+    let times: u64 = crawl.counts.outcomes.values().sum();
+    if times > done {
+        let urls = counted(done, "URL is", "URLs are");
+        output.line(&format!("{urls} done; a URL that is crawled again counts each time"))?;
+    }
     if let Some(rate) = crawl.rate_per_second {
         output.line(&format!("{rate} URLs per second"))?;
     }
