@@ -16,8 +16,6 @@ use std::{sync::Arc, time::Duration};
 const HEADER_BYTES: usize = 2 << 10;
 /// Maximum number of responses that are applied together.
 const RESPONSE_BATCH: usize = 64;
-/// Wait of responses for others.
-const RESPONSE_LINGER: Duration = Duration::from_millis(2);
 
 /// Queue of requests. Its name is a public contract.
 pub fn crawl_requests() -> QueueName {
@@ -112,7 +110,8 @@ impl Requests {
             let run = Settings {
                 concurrency: 2 * RESPONSE_BATCH,
                 batch: RESPONSE_BATCH,
-                linger: RESPONSE_LINGER,
+                // A user waits for each; responses that come meanwhile are the next batch.
+                linger: Duration::ZERO,
                 drain,
                 ..Settings::default()
             };

@@ -1,15 +1,22 @@
-//! Watch of change feeds: one poll for all users with subscribers, so that changes made by another gateway are noticed, too.
+//! Watch of change feeds: one task reads those of all users with subscribers, at once after a change by this process, and at an interval
+//! for those by another gateway.
 
 use crate::later::Later;
 use crawlway_flow::Shutdown;
 use crawlway_store::{RequestStore, StoreError, requests::ChangeId};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, broadcast::error::RecvError};
 
 /// Interval of the polls while there are subscribers, and its increase for each user.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const POLL_INTERVAL_PER_USER: Duration = Duration::from_micros(100);
+/// Minimum time between two polls: changes within it are read together.
+const MIN_INTERVAL: Duration = Duration::from_millis(2);
+/// Maximum number of changes of a user in one poll.
+const BATCH: usize = 100;
+/// Number of polls that a slow subscriber may be behind.
+const MAX_LAG: usize = 16;
 /// Interval of the polls while the store does not answer.
 const OUTAGE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -26,7 +33,8 @@ struct Feeds {
 #[derive(Debug)]
 struct Feed {
     position: ChangeId,
-    changed: watch::Sender<()>,
+    /// Ids of changed requests.
+    changed: broadcast::Sender<Arc<[String]>>,
 }
 
 /// Subscription to the changes of a user.
@@ -34,15 +42,27 @@ struct Feed {
 pub(crate) struct Subscription {
     /// Last change before the subscription.
     pub(crate) position: ChangeId,
-    changed: watch::Receiver<()>,
+    changed: broadcast::Receiver<Arc<[String]>>,
 }
 
 impl Subscription {
     /// Waits for a change after the last call.
     pub(crate) async fn changed(&mut self) {
-        if self.changed.changed().await.is_err() {
+        self.next().await;
+    }
+
+    /// Waits for a change of this request, or for so many changes that it may be among them.
+    pub(crate) async fn changed_request(&mut self, id: &str) {
+        while self.next().await.is_some_and(|ids| !ids.iter().any(|changed| changed == id)) {}
+    }
+
+    /// Ids of changed requests; `None` if there were too many.
+    async fn next(&mut self) -> Option<Arc<[String]>> {
+        match self.changed.recv().await {
+            Ok(ids) => Some(ids),
+            Err(RecvError::Lagged(_)) => None,
             // The watch has ended with the process.
-            std::future::pending::<()>().await;
+            Err(RecvError::Closed) => std::future::pending().await,
         }
     }
 }
@@ -73,7 +93,7 @@ impl ChangeWatch {
     ) -> Result<Subscription, StoreError> {
         let position = store.last_change(email).await?;
         let mut by_user = self.0.by_user.lock();
-        let new = || Feed { position: position.clone(), changed: watch::Sender::new(()) };
+        let new = || Feed { position: position.clone(), changed: broadcast::Sender::new(MAX_LAG) };
         let changed = by_user.entry(email.to_owned()).or_insert_with(new).changed.subscribe();
         drop(by_user);
         self.0.subscribed.notify_one();
@@ -102,7 +122,11 @@ impl Feeds {
                     OUTAGE_INTERVAL
                 }
             };
-            tokio::time::sleep(interval).await;
+            tokio::time::sleep(MIN_INTERVAL).await;
+            tokio::select! {
+                () = tokio::time::sleep(interval) => {}
+                () = store.changed().notified() => {}
+            }
         }
     }
 
@@ -111,12 +135,11 @@ impl Feeds {
         store: &dyn RequestStore,
         feeds: &[(String, ChangeId)],
     ) -> Result<(), StoreError> {
-        let changes = store.changes(feeds, 1).await?;
-        for ((email, _), _) in feeds.iter().zip(&changes).filter(|(_, changes)| !changes.is_empty()) {
-            let position = store.last_change(email).await?;
+        for ((email, _), changes) in feeds.iter().zip(store.changes(feeds, BATCH).await?) {
+            let Some(last) = changes.last() else { continue };
             if let Some(feed) = self.by_user.lock().get_mut(email) {
-                feed.position = position;
-                let _ = feed.changed.send(());
+                feed.position = last.id.clone();
+                let _ = feed.changed.send(changes.into_iter().map(|change| change.request).collect());
             }
         }
         Ok(())

@@ -126,7 +126,7 @@ impl RequestService {
                 return Ok(current);
             }
             tokio::select! {
-                () = changes.changed() => {}
+                () = changes.changed_request(&key.id) => {}
                 () = tokio::time::sleep_until(deadline) => return Ok(current),
                 _ = self.stop.requested() => return Ok(current),
             }

@@ -80,3 +80,19 @@ pub(super) async fn old_changes_are_trimmed(t: Fixture<'_>) {
     assert!((MAX_CHANGES..MAX_CHANGES + 300).contains(&changes.len()), "{} are kept", changes.len());
     assert_eq!(changes.last().map(|change| &change.request), ids.last());
 }
+
+pub(super) async fn a_change_wakes_its_own_process(mut t: Fixture<'_>) {
+    let woken = async |t: &Fixture<'_>, change: &str| {
+        let woken = tokio::time::timeout(Duration::from_secs(10), t.store.changed().notified()).await;
+        assert!(woken.is_ok(), "{change} does not wake it");
+    };
+    let requests = t.added(&user("a"), &["r-1", "r-2"]).await;
+    woken(&t, "a new request").await;
+    t.apply(&completed(&requests[0], "7")).await;
+    woken(&t, "an answer").await;
+    expect_ok(t.store.delete(&requests[0].key()).await, "deleting");
+    woken(&t, "a deletion").await;
+    t.pass_all_of(POLICY.timeout).await;
+    t.expire().await;
+    woken(&t, "a deadline").await;
+}

@@ -52,6 +52,7 @@ suite! { ($) requests for dyn RequestStore:
         the_feed_is_that_of_one_user,
         a_position_beyond_the_feed_is_its_start,
         old_changes_are_trimmed,
+        a_change_wakes_its_own_process,
     }
     retention {
         an_ended_request_is_purged_after_its_retention,

@@ -95,7 +95,7 @@ impl RedisRequests {
         // The deadline of an unknown request shows until the end that its entries are missing.
         let unknown =
             answers.iter().zip(&current).filter(|(_, current)| current.request.is_none() && !current.deleted);
-        self.set_deadlines(unknown.map(|(answer, _)| &answer.key)).await?;
+        self.run(&self.deadlines(unknown.map(|(answer, _)| &answer.key))).await?;
         let (mut swaps, mut changed, mut entries) = (Vec::new(), Vec::new(), Pipeline::new());
         let mut unrecorded = Vec::new();
         let mut outcomes = Vec::with_capacity(answers.len());
@@ -132,7 +132,7 @@ impl RedisRequests {
             }
         }
         self.add_ends(&unrecorded).await?;
-        self.send(&entries).await?;
+        self.send_entries(&entries).await?;
         Ok(outcomes)
     }
 
@@ -166,7 +166,7 @@ impl RedisRequests {
             }
         }
         self.add_ends(&unrecorded).await?;
-        self.send(&commands).await?;
+        self.send_entries(&commands).await?;
         Ok(members.len())
     }
 }

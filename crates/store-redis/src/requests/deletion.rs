@@ -26,7 +26,7 @@ impl RedisRequests {
             }
             self.remove_entries(&mut commands, key);
         }
-        let answers = self.send(&commands).await?;
+        let answers = self.send_entries(&commands).await?;
         Ok(answers.iter().take(stored.len()).filter(|answer| **answer == Value::Int(1)).count() as u64)
     }
 

@@ -35,6 +35,7 @@ use crawlway_store::{
 };
 use redis::{Pipeline, Value};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::Notify;
 
 /// Time past the deadline after which a pending request is taken for one without a deadline.
 const OVERDUE_GRACE: Duration = Duration::from_secs(10);
@@ -48,13 +49,14 @@ struct State {
     store: RedisStore,
     policy: RequestPolicy,
     script: Script,
+    changed: Notify,
 }
 
 impl RedisStore {
     /// Requests on this store. All processes should have the same policy.
     pub fn requests(&self, policy: RequestPolicy) -> RedisRequests {
         let script = Script::new(&self.0.prefix, &[include_str!("commands.lua")]);
-        RedisRequests(Arc::new(State { store: self.clone(), policy, script }))
+        RedisRequests(Arc::new(State { store: self.clone(), policy, script, changed: Notify::new() }))
     }
 }
 
@@ -96,6 +98,15 @@ impl RedisRequests {
         }
     }
 
+    /// Sends index and feed entries, and wakes the task that waits for changes.
+    async fn send_entries(&self, commands: &Pipeline) -> Result<Vec<Value>, Fault> {
+        let answers = self.send(commands).await?;
+        if !answers.is_empty() {
+            self.0.changed.notify_one();
+        }
+        Ok(answers)
+    }
+
     /// Changes fields that have the expected texts. The answers are the times of the changes in milliseconds; `None` for fields with
     /// another text.
     async fn swap(&self, swaps: &[Swap<'_>]) -> Result<Vec<Option<u64>>, Fault> {
@@ -111,12 +122,10 @@ impl RedisRequests {
         self.call(key, "schedule", &[member, &millis(delay).to_string()])
     }
 
-    /// Schedules the deadlines of requests.
-    async fn set_deadlines<'a>(&self, keys: impl Iterator<Item = &'a RequestKey>) -> Result<(), Fault> {
+    /// Calls that schedule the deadlines of requests.
+    fn deadlines<'a>(&self, keys: impl Iterator<Item = &'a RequestKey>) -> Vec<Call> {
         let (key, timeout) = (keys::deadlines(&self.0.store), self.0.policy.timeout);
-        let calls: Vec<Call> =
-            keys.map(|request| self.schedule(key.clone(), &keys::deadline(request), timeout)).collect();
-        self.run(&calls).await.map(drop)
+        keys.map(|request| self.schedule(key.clone(), &keys::deadline(request), timeout)).collect()
     }
 
     /// Has pending requests that are past their deadline fail at the next [`expire`](RequestStore::expire): another program may have
@@ -170,7 +179,7 @@ impl RedisRequests {
         for (request, _) in requests.iter().zip(&added).filter(|(_, added)| **added) {
             self.add_entries(&mut entries, request);
         }
-        self.send(&entries).await?;
+        self.send_entries(&entries).await?;
         Ok(added)
     }
 
@@ -197,6 +206,10 @@ impl RequestStore for RedisRequests {
         &self.0.policy
     }
 
+    fn changed(&self) -> &Notify {
+        &self.0.changed
+    }
+
     async fn add(&self, requests: &[CrawlRequest]) -> Result<Vec<AddOutcome>, StoreError> {
         let keys: Vec<RequestKey> = requests.iter().map(CrawlRequest::key).collect();
         let existing = self.read(&keys).await?;
@@ -212,11 +225,12 @@ impl RequestStore for RedisRequests {
         new_keys.iter().for_each(|key| {
             marks.del(keys::deleted(&self.0.store, key));
         });
-        self.send(&marks).await?;
         let (outbox, delay) = (keys::outbox(&self.0.store), self.0.policy.publish_timeout);
-        let in_outbox = |request| self.schedule(outbox.clone(), &keys::unpublished(request), delay);
-        self.run(&new.iter().map(in_outbox).collect::<Vec<_>>()).await?;
-        self.set_deadlines(new_keys.iter()).await?;
+        let mut calls = self.deadlines(new_keys.iter());
+        calls.extend(
+            new.iter().map(|request| self.schedule(outbox.clone(), &keys::unpublished(request), delay)),
+        );
+        tokio::try_join!(self.send(&marks), self.run(&calls))?;
         let mut added = self.add_pending(&new, &new_keys).await?.into_iter();
         let mut outcomes = Vec::with_capacity(requests.len());
         for ((request, key), stored) in requests.iter().zip(&keys).zip(existing) {
@@ -250,7 +264,7 @@ impl RequestStore for RedisRequests {
             .filter(|(place, _)| kept(*place))
             .map(|(_, request)| (request.clone(), request.key()))
             .unzip();
-        self.set_deadlines(again_keys.iter()).await?;
+        self.run(&self.deadlines(again_keys.iter())).await?;
         self.add_pending(&again, &again_keys).await?;
         let stored = self.read(&keys).await?;
         let is_pending = |(place, stored): (usize, &String)| {

@@ -18,7 +18,9 @@ use crawlway_store::{
     },
 };
 use rows::{add_change, change, end, get, insert_answered, last_change, request};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Columns for [`rows::request`].
 macro_rules! columns {
@@ -33,12 +35,13 @@ use columns;
 pub struct SqlRequests {
     store: SqlStore,
     policy: RequestPolicy,
+    changed: Arc<Notify>,
 }
 
 impl SqlStore {
     /// Requests in this database, over the same connections. All processes should have the same policy.
     pub fn requests(&self, policy: RequestPolicy) -> SqlRequests {
-        SqlRequests { store: self.clone(), policy }
+        SqlRequests { store: self.clone(), policy, changed: Arc::default() }
     }
 }
 
@@ -148,6 +151,10 @@ impl RequestStore for SqlRequests {
         &self.policy
     }
 
+    fn changed(&self) -> &Notify {
+        &self.changed
+    }
+
     async fn add(&self, requests: &[CrawlRequest]) -> Result<Vec<AddOutcome>, StoreError> {
         let order = in_order(requests, |request| (&*request.email, &*request.id));
         let mut outcomes = transact!(PowerLoss, self.store, tx, async {
@@ -157,6 +164,7 @@ impl RequestStore for SqlRequests {
             }
             Ok(outcomes)
         })?;
+        self.changed.notify_one();
         outcomes.sort_by_key(|(place, _)| *place);
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
@@ -187,12 +195,15 @@ impl RequestStore for SqlRequests {
             }
             Ok(outcomes)
         })?;
+        self.changed.notify_one();
         outcomes.sort_by_key(|(place, _)| *place);
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
     async fn expire(&self, reason: &str, max: usize) -> Result<usize, StoreError> {
-        transact!(self.store, tx, self.expire_due(tx, reason, max))
+        let expired = transact!(self.store, tx, self.expire_due(tx, reason, max))?;
+        self.changed.notify_one();
+        Ok(expired)
     }
 
     async fn get(&self, key: &RequestKey) -> Result<Option<CrawlRequest>, StoreError> {
@@ -234,11 +245,14 @@ impl RequestStore for SqlRequests {
 
     async fn delete(&self, key: &RequestKey) -> Result<bool, StoreError> {
         let deleted = transact!(PowerLoss, self.store, tx, self.delete_rows(tx, &key.email, Some(&key.id)))?;
+        self.changed.notify_one();
         Ok(deleted > 0)
     }
 
     async fn delete_all(&self, email: &str) -> Result<u64, StoreError> {
-        transact!(PowerLoss, self.store, tx, self.delete_rows(tx, email, None))
+        let deleted = transact!(PowerLoss, self.store, tx, self.delete_rows(tx, email, None))?;
+        self.changed.notify_one();
+        Ok(deleted)
     }
 
     async fn purge(&self, min_age: Duration, max: usize) -> Result<usize, StoreError> {

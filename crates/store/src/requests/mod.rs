@@ -36,6 +36,7 @@ pub use request::{Answer, CrawlRequest, RequestKey, RequestStatus, error_result}
 use crate::StoreError;
 use serde::{Deserialize, Serialize};
 use std::{fmt::Debug, time::Duration};
+use tokio::sync::Notify;
 
 /// Number of changes of a user that are kept, at least.
 pub const MAX_CHANGES: usize = 1000;
@@ -112,6 +113,10 @@ pub struct Change {
 pub trait RequestStore: Debug + Send + Sync {
     /// Policy that it was opened with.
     fn policy(&self) -> &RequestPolicy;
+
+    /// Notified of one change or more of any user by this process, for one task that waits. Changes of other processes are found in
+    /// the feeds.
+    fn changed(&self) -> &Notify;
 
     /// Adds pending requests, each with an outbox entry and a deadline. Durable when this returns.
     async fn add(&self, requests: &[CrawlRequest]) -> Result<Vec<AddOutcome>, StoreError>;
