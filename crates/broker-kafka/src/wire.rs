@@ -1,6 +1,7 @@
 //! Wire format: encoding and decoding of records, with the broker's bookkeeping in headers.
 //!
-//! A newly published message has its id and group as headers of the broker; its key is the record's. A copy (retry, deferral, dead letter)
+//! A newly published message has its id and group as headers of the broker, but for an id that is a UUID and also the key; its key is
+//! the record's. A copy (retry, deferral, dead letter)
 //! keeps the key and every header of the original, including those of other programs, repeated and binary ones.
 
 use crate::names::Source;
@@ -61,7 +62,7 @@ impl Publication {
     /// Id of the message.
     pub(crate) fn id(&self) -> String {
         let id = self.headers.iter().find(|(name, _)| name == ID).and_then(|(_, value)| value.as_deref());
-        String::from_utf8_lossy(id.unwrap_or_default()).into_owned()
+        String::from_utf8_lossy(id.or(self.key.as_deref()).unwrap_or_default()).into_owned()
     }
 
     pub(crate) fn owned_headers(&self) -> OwnedHeaders {
@@ -80,7 +81,9 @@ pub(crate) fn encode_new(message: &Outgoing, topic: String) -> Publication {
         .map(|(name, value)| (name.clone(), Some(value.clone().into_bytes())))
         .collect();
     let mut add = |name: &str, value: &str| headers.push((name.to_owned(), Some(value.as_bytes().to_vec())));
-    add(ID, message.id.as_str());
+    if message.key.as_deref().and_then(id_of_key).as_ref() != Some(&message.id) {
+        add(ID, message.id.as_str());
+    }
     if let Some(group) = &message.group {
         add(GROUP, group);
     }
@@ -151,6 +154,16 @@ fn history_headers(history: &History, headers: &mut Vec<(String, Option<Vec<u8>>
     }));
 }
 
+/// Id of a message whose key is a UUID and which has no id of its own.
+fn id_of_key(key: &str) -> Option<MessageId> {
+    let is_uuid = key.len() == 36
+        && key.bytes().enumerate().all(|(place, byte)| match place {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    is_uuid.then(|| MessageId::from(key))
+}
+
 /// Decodes a record. Parts that the contract cannot represent become defects.
 pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>) -> Record {
     let mut defects = Vec::new();
@@ -193,15 +206,17 @@ pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>) -> Record {
     defects.dedup();
     let (offset, time) = (record.offset(), record.timestamp().to_millis().unwrap_or(0));
     let number = |name: &str| own.get(name)?.parse::<u64>().ok();
+    let key_text = key.as_ref().map(|key| String::from_utf8_lossy(key).into_owned());
     // Without an id, the place of the record is one.
+    let place = || MessageId::from(format!("{}-{}-{offset}", record.topic(), source.partition).as_str());
     let id = match own.get(ID) {
         Some(id) => MessageId::from(id.as_str()),
-        None => MessageId::from(format!("{}-{}-{offset}", record.topic(), source.partition).as_str()),
+        None => key_text.as_deref().and_then(id_of_key).unwrap_or_else(place),
     };
     let record_time = Timestamp::from_millis(u64::try_from(time).unwrap_or(0));
     let message = Message {
         id,
-        key: key.as_ref().map(|key| String::from_utf8_lossy(key).into_owned()),
+        key: key_text,
         group: own.get(GROUP).cloned(),
         headers: text,
         body: Bytes::copy_from_slice(record.payload().unwrap_or_default()),

@@ -13,14 +13,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, thread, time::Duration};
 
-/// Messages of a user in a topic, with the headers of the contract alone.
+/// Messages of a user in a topic.
 fn messages(shared: &Shared, topic: &str, email: &str, count: usize) -> Vec<Value> {
-    let mut messages = shared.foreign_client(&["read", topic, email, &count.to_string()]).finish();
-    for message in &mut messages {
-        let headers = message["headers"].as_array_mut().unwrap();
-        headers.retain(|header| !header[0].as_str().unwrap().starts_with("x-crawlway-"));
-    }
-    messages
+    shared.foreign_client(&["read", topic, email, &count.to_string()]).finish()
 }
 
 fn contract_headers(id: &Value, email: &str, created_at: &Value) -> Value {
