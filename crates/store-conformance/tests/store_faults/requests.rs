@@ -32,6 +32,10 @@ faulty! { RequestStore {
         self.store.policy()
     }
 
+    fn changed(&self) -> &tokio::sync::Notify {
+        self.store.changed()
+    }
+
     async fn take_unpublished(&self, max: usize) -> Answer<Vec<CrawlRequest>> {
         self.store.take_unpublished(if self.fault == ForgetsTheOutbox { 0 } else { max }).await
     }

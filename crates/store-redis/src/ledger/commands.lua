@@ -2,6 +2,10 @@
 
 -- Maximum number of sessions that one call declares lost.
 local REAP_BATCH = 16
+-- Maximum number of values in one command; even, for fields with their values.
+local CHUNK = 500
+-- Answer for a message that has no history.
+local NEW = { 'taken', '', '', '', '', '', '', '' }
 
 local commands = {}
 
@@ -12,6 +16,36 @@ end
 
 local function arguments()
   return #ARGV - FIRST_ARGUMENT + 1
+end
+
+local function range(first, last)
+  local values = {}
+  for number = first, last do
+    values[#values + 1] = argument(number)
+  end
+  return values
+end
+
+local function append(list, ...)
+  for _, value in ipairs({ ... }) do
+    list[#list + 1] = value
+  end
+end
+
+-- Runs a command on the values, or on their keys of a kind, a chunk at a time, since a call has a limited number of arguments. Returns
+-- all answers as one list.
+local function in_chunks(values, kind, run)
+  local answers = {}
+  for first = 1, #values, CHUNK do
+    local chunk = {}
+    for number = first, math.min(first + CHUNK - 1, #values) do
+      chunk[#chunk + 1] = kind and key(kind, values[number]) or values[number]
+    end
+    for number, answer in ipairs(run(chunk)) do
+      answers[first + number - 1] = answer
+    end
+  end
+  return answers
 end
 
 -- Arguments: session, worker
@@ -82,30 +116,54 @@ local function take_from(holder, message)
   return nil
 end
 
+-- Takes a message of which something is known, and returns the answer.
+local function take_one(session, message)
+  local letter = letter_of(message)
+  if letter then
+    return letter == 'closed' and { 'closed' } or { 'dead', letter }
+  end
+  local holder = redis.call('HGET', key('holders'), message)
+  local busy = holder and holder ~= session and take_from(holder, message)
+  if busy then
+    return { 'busy', whole(busy) }
+  end
+  redis.call('HSET', key('holders'), message, session)
+  redis.call('HSET', key('hands', session), message, 0)
+  return { 'taken', unpack(history(message)) }
+end
+
 -- Arguments: session, message, message, …
 function commands.take()
   local session, answers = argument(1), {}
-  local alive = is_alive(session)
-  for number = 1, arguments() - 1 do
-    local message = argument(number + 1)
-    local letter = letter_of(message)
-    local holder = redis.call('HGET', key('holders'), message)
-    if not alive then
+  local messages = range(2, arguments())
+  if not is_alive(session) then
+    for number in ipairs(messages) do
       answers[number] = { 'fenced' }
-    elseif letter == 'closed' then
-      answers[number] = { 'closed' }
-    elseif letter then
-      answers[number] = { 'dead', letter }
-    else
-      local busy = holder and holder ~= session and take_from(holder, message)
-      if busy then
-        answers[number] = { 'busy', whole(busy) }
-      else
-        redis.call('HSET', key('holders'), message, session)
-        redis.call('HSET', key('hands', session), message, 0)
-        answers[number] = { 'taken', unpack(history(message)) }
-      end
     end
+    return answers
+  end
+  -- Most messages are new: what is known about all of them costs few commands.
+  local letters = in_chunks(messages, 'letter-of', function(keys) return redis.call('MGET', unpack(keys)) end)
+  local holders = in_chunks(messages, nil, function(chunk) return redis.call('HMGET', key('holders'), unpack(chunk)) end)
+  local known = in_chunks(messages, 'message', function(keys) return { redis.call('EXISTS', unpack(keys)) } end)
+  local has_history = false
+  for _, count in pairs(known) do
+    has_history = has_history or count > 0
+  end
+  local taken, owners, hands = {}, {}, {}
+  for number, message in ipairs(messages) do
+    if letters[number] or holders[number] and holders[number] ~= session then
+      answers[number] = take_one(session, message)
+    else
+      taken[#taken + 1] = number
+      append(owners, message, session)
+      append(hands, message, 0)
+    end
+  end
+  in_chunks(owners, nil, function(chunk) return { redis.call('HSET', key('holders'), unpack(chunk)) } end)
+  in_chunks(hands, nil, function(chunk) return { redis.call('HSET', key('hands', session), unpack(chunk)) } end)
+  for _, number in ipairs(taken) do
+    answers[number] = has_history and { 'taken', unpack(history(messages[number])) } or NEW
   end
   return answers
 end
@@ -126,10 +184,8 @@ function commands.solo()
   return 1
 end
 
+-- What else a settlement changes; `done` deletes the history.
 local settlements = {
-  done = function(message)
-    redis.call('DEL', key('message', message))
-  end,
   returned = function() end,
   failed = function(message, error)
     count(message, 'attempts', 1)
@@ -148,15 +204,29 @@ local settlements = {
 function commands.settle()
   local session, answers = argument(1), {}
   local alive = is_alive(session)
+  local messages, released, done = {}, {}, {}
   for number = 1, (arguments() - 1) / 3 do
-    local message, settlement, error = argument(3 * number - 1), argument(3 * number), argument(3 * number + 1)
-    local holder = redis.call('HGET', key('holders'), message)
+    messages[number] = argument(3 * number - 1)
+  end
+  local holders = in_chunks(messages, nil, function(chunk) return redis.call('HMGET', key('holders'), unpack(chunk)) end)
+  local is_released = {}
+  for number, message in ipairs(messages) do
+    local holder = not is_released[message] and holders[number]
     if holder == session then
-      release(session, message)
-      settlements[settlement](message, error)
+      is_released[message] = true
+      append(released, message)
+      local settlement, error = argument(3 * number), argument(3 * number + 1)
+      if settlement == 'done' then
+        append(done, message)
+      else
+        settlements[settlement](message, error)
+      end
     end
     answers[number] = alive and (not holder or holder == session) and 1 or 0
   end
+  in_chunks(released, nil, function(chunk) return { redis.call('HDEL', key('holders'), unpack(chunk)) } end)
+  in_chunks(released, nil, function(chunk) return { redis.call('HDEL', key('hands', session), unpack(chunk)) } end)
+  in_chunks(done, 'message', function(keys) return { redis.call('DEL', unpack(keys)) } end)
   return answers
 end
 
