@@ -36,13 +36,14 @@ mod redis;
 mod run_directory;
 mod running;
 mod server;
+mod sqs;
 mod supervisor;
 
 pub(crate) use supervisor::{Options as SupervisorOptions, run as run_supervisor};
 
 /// All servers. A new one is a file beside `postgres.rs` and a line here.
 const SERVERS: &[&dyn Server] =
-    &[&postgres::Postgres, &redis::Redis, &rabbitmq::RabbitMq, &mongodb::MongoDb, &kafka::Kafka];
+    &[&postgres::Postgres, &redis::Redis, &rabbitmq::RabbitMq, &mongodb::MongoDb, &kafka::Kafka, &sqs::Sqs];
 
 const INTERRUPT: usize = 1;
 const TERMINATE: usize = 2;

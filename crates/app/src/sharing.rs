@@ -252,7 +252,11 @@ impl Sharing {
         let flows: Vec<&'static dyn FlowModule> = role.flows.iter().map(|flow| flow.module).collect();
         let brokers = config.brokers_in_use(&flows);
         if brokers.iter().any(|broker| broker.settings.owns_ledger(config.records.kind)) {
-            sharing.add("the ledger of Kafka".to_owned(), false, "`broker.kafka.ledger` or `records.kind`");
+            sharing.add(
+                "the ledger of the queues".to_owned(),
+                false,
+                "`broker.KIND.ledger` or `records.kind`",
+            );
         }
         for store in Store::ALL.into_iter().filter(|store| role.has_stage_with(*store)) {
             sharing.add(store.noun().to_owned(), store.is_shared(config), store.setting());

@@ -22,12 +22,14 @@ mod leases;
 mod limit;
 mod list;
 mod load;
+mod process;
 mod routing;
 
 #[doc(hidden)]
 pub use crawlway_conformance::suite;
 pub use document::assert_documented;
 pub use list::{CASES, Case, run};
+pub use process::{Process, ServerBackend, ServerHarness};
 
 /// Imports of all cases.
 mod prelude {

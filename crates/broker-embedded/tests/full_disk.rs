@@ -1,54 +1,14 @@
 //! Full disk: publishes fail cleanly, settling continues, and publishing continues once there is space.
-//!
-//! The test runs itself in a mount namespace with a small tmpfs, which needs root or unprivileged user namespaces;
-//! hence no test harness.
-#![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
 use crawlway_broker::{Broker, Outgoing, PublishError, QueueAdmin, QueueName, QueueSpec, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
-use std::{collections::BTreeSet, path::Path, process::Command, time::Duration};
-
-const DISK: &str = "12m";
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    match arguments.get(1).map(String::as_str) {
-        Some("--inside") => inside(Path::new(&arguments[2])),
-        Some("--list") => {}
-        _ => {
-            println!("\nrunning 1 test");
-            in_a_namespace();
-            println!("test a_full_disk_loses_nothing_and_heals ... ok");
-            println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
-        }
-    }
+    crawlway_testkit::full_disk::run("a_full_disk_loses_nothing_and_heals", "12m", fill_drain_and_go_on);
 }
 
-fn in_a_namespace() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let script = format!("mount -t tmpfs -o size={DISK} small \"$1\" && exec \"$2\" --inside \"$1\"");
-    let mut unshare = Command::new("unshare");
-    if !rustix::process::geteuid().is_root() {
-        unshare.args(["--user", "--map-root-user"]);
-    }
-    let status = unshare
-        .args(["--mount", "--", "sh", "-c", &script, "sh"])
-        .arg(folder.path())
-        .arg(std::env::current_exe().expect("our own path"))
-        .status()
-        .expect("`unshare` of util-linux starts");
-    assert!(
-        status.success(),
-        "the test inside the namespace fails, or namespaces are not allowed here: {status}"
-    );
-}
-
-fn inside(disk: &Path) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(fill_drain_and_go_on(disk));
-}
-
-async fn fill_drain_and_go_on(disk: &Path) {
+async fn fill_drain_and_go_on(disk: PathBuf) {
     let directory = disk.join("queue");
     let options =
         || Options { max_segment: 1 << 20, housekeeping: Duration::from_millis(10), ..Options::default() };

@@ -18,7 +18,7 @@ use rdkafka::{
 use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -37,7 +37,7 @@ struct Offsets {
 impl Engine {
     pub(crate) async fn depth(self: &Arc<Self>, queue: &QueueName) -> Result<Depth, BrokerError> {
         let local = self.local_queue(queue)?;
-        let dead = self.ledger.count_dead_letters(queue.as_str()).await.map_err(Failure::from)?;
+        let dead = self.ledger.count_dead_letters(queue).await?;
         let offsets = self.offsets(&local).await?;
         let marks = offsets.marks(self, &local).await?;
         let mut state = local.state();
@@ -132,6 +132,10 @@ impl Engine {
         Ok(self.blocking(retried).await??)
     }
 
+    pub(crate) async fn pending(self: &Arc<Self>, queue: &QueueName) -> Result<u64, BrokerError> {
+        Ok(self.depth(queue).await?.pending())
+    }
+
     pub(crate) async fn purge(self: &Arc<Self>, queue: &QueueName) -> Result<u64, BrokerError> {
         let local = self.local_queue(queue)?;
         let before = self.depth(queue).await?;
@@ -161,16 +165,14 @@ impl Engine {
 
     pub(crate) async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
         let local = self.local_queue(queue)?;
-        self.ledger.pause(queue.as_str()).await.map_err(Failure::from)?;
-        self.pause_changes.fetch_add(1, Ordering::Relaxed);
+        self.ledger.set_paused(queue, true).await?;
         self.set_paused(&local, true);
         Ok(())
     }
 
     pub(crate) async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
         let local = self.local_queue(queue)?;
-        self.ledger.resume(queue.as_str()).await.map_err(Failure::from)?;
-        self.pause_changes.fetch_add(1, Ordering::Relaxed);
+        self.ledger.set_paused(queue, false).await?;
         self.set_paused(&local, false);
         Ok(())
     }

@@ -9,7 +9,6 @@ use crate::{
     options::Options,
 };
 use crawlway_broker::{Aspect, BrokerError, MaxLength, QueueName, QueueSpec, Support};
-use crawlway_store::ledger::ExchangeBinding;
 use rdkafka::{
     Offset, TopicPartitionList,
     admin::{AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication},
@@ -52,14 +51,14 @@ impl Engine {
         for spec in queues {
             self.connection.options.check(spec)?;
         }
-        let paused = self.ledger.paused().await.map_err(Failure::from)?;
+        let paused = self.ledger.paused().await?;
         for spec in queues {
             let names = Names::new(&spec.name, &self.connection.options.group_prefix);
-            if self.find_queue(&spec.name).is_none() && self.create(&spec.name, &names).await? {
+            if self.queues.find(&spec.name).is_none() && self.create(&spec.name, &names).await? {
                 self.commit_start(&names).await?;
             }
-            self.bind(spec).await?;
-            self.register(spec, paused.iter().any(|queue| queue == spec.name.as_str()));
+            self.ledger.bind(spec).await?;
+            self.register(spec, paused.contains(spec.name.as_str()));
         }
         Ok(())
     }
@@ -211,15 +210,6 @@ impl Engine {
             Ok(())
         };
         self.blocking(commit).await?
-    }
-
-    async fn bind(&self, spec: &QueueSpec) -> Result<(), Failure> {
-        let bindings = spec
-            .bindings
-            .iter()
-            .map(|binding| ExchangeBinding::new(binding.exchange.as_str(), binding.pattern.to_string()))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(self.ledger.bind(spec.name.as_str(), &bindings).await?)
     }
 
     /// Creates the topic for copies of dead letters, once.

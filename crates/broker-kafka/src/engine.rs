@@ -7,52 +7,38 @@ use crate::{
     health::Callbacks,
     local_queue::{InFlight, LocalQueue},
     names::Names,
-    session::Session,
     wire::Record,
 };
-use crawlway_broker::{BrokerError, QueueName, QueueSpec, Receipt};
-use crawlway_store::{
-    Ledger,
-    ledger::{MessageKey, Settlement},
-};
-use parking_lot::{Mutex, RwLock};
+use crawlway_broker::{BrokerError, LocalQueues, QueueName, QueueSpec, Receipt};
+use crawlway_broker_ledger::{LedgerHandle, MessageKey, Settlement};
+use crawlway_store::Ledger;
+use parking_lot::Mutex;
 use rdkafka::consumer::BaseConsumer;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
 };
 use tokio::{
     runtime::Handle,
     sync::{Notify, mpsc::UnboundedReceiver},
 };
 
-/// How long exchanges' bindings are used before they are read again.
-const BINDINGS_AGE: Duration = Duration::from_secs(1);
-
-/// Bindings of an exchange: queue and pattern, and when they were read.
-type Bindings = (Instant, Vec<(String, String)>);
-
 /// Shared state of a broker handle. Each operation of the contract is an `impl Engine` in a file of its own.
 pub(crate) struct Engine {
     pub(crate) connection: Arc<Connection>,
-    pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) session: Session,
+    pub(crate) ledger: LedgerHandle,
     /// Runs tasks that outlive the call that started them.
     pub(crate) runtime: Handle,
     /// Epoch of the receipts of this handle.
     pub(crate) epoch: u64,
-    queues: RwLock<BTreeMap<QueueName, Arc<LocalQueue>>>,
+    pub(crate) queues: LocalQueues<LocalQueue>,
     pub(crate) consumers: Mutex<HashMap<QueueName, Arc<Consumer>>>,
     /// Clients for the offsets of groups that this process is no member of.
     group_clients: Mutex<HashMap<QueueName, Arc<BaseConsumer<Callbacks>>>>,
-    bindings: Mutex<HashMap<String, Bindings>>,
     pub(crate) dead_topics: Mutex<std::collections::HashSet<QueueName>>,
-    /// Number of pauses and resumes by this handle.
-    pub(crate) pause_changes: AtomicU64,
     closed: AtomicBool,
     pub(crate) closing: Notify,
 }
@@ -65,21 +51,15 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     pub(crate) fn new(connection: Connection, ledger: Arc<dyn Ledger>, runtime: Handle) -> Self {
-        // Random, so that receipts of other handles are fenced. The upper half is left free for callers that count on
-        // from an epoch.
-        let epoch = u64::from_be_bytes(*uuid::Uuid::now_v7().as_bytes().last_chunk().unwrap_or(&[0; 8])) >> 1;
         Self {
+            ledger: LedgerHandle::new(ledger, &connection.options.client_id),
             connection: Arc::new(connection),
-            session: Session::default(),
-            ledger,
             runtime,
-            epoch,
-            queues: RwLock::default(),
+            epoch: Receipt::random_epoch(),
+            queues: LocalQueues::default(),
             consumers: Mutex::default(),
             group_clients: Mutex::default(),
-            bindings: Mutex::default(),
             dead_topics: Mutex::default(),
-            pause_changes: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         }
@@ -97,7 +77,7 @@ impl Engine {
     pub(crate) fn set_closed(&self) -> bool {
         let first = !self.closed.swap(true, Ordering::Relaxed);
         self.closing.notify_waiters();
-        for local in self.local_queues() {
+        for local in self.queues.all() {
             local.wake();
         }
         first
@@ -113,40 +93,20 @@ impl Engine {
         joined.map_err(|_| Failure::Closed)
     }
 
-    pub(crate) fn local_queues(&self) -> Vec<Arc<LocalQueue>> {
-        self.queues.read().values().cloned().collect()
-    }
-
-    pub(crate) fn find_queue(&self, queue: &QueueName) -> Option<Arc<LocalQueue>> {
-        self.queues.read().get(queue).cloned()
-    }
-
-    /// Declared queues with a similar name.
-    pub(crate) fn similar_names(&self, queue: &QueueName) -> Vec<QueueName> {
-        queue.nearest(self.queues.read().keys())
-    }
-
     /// Declared queue of this name.
     pub(crate) fn local_queue(&self, queue: &QueueName) -> Result<Arc<LocalQueue>, BrokerError> {
         self.check_open()?;
-        self.find_queue(queue).ok_or_else(|| BrokerError::UnknownQueue {
-            queue: queue.clone(),
-            known: self.similar_names(queue),
-        })
+        self.queues.get(queue)
     }
 
     /// Adds a declared queue, or replaces its spec.
     pub(crate) fn register(&self, spec: &QueueSpec, is_paused: bool) {
-        let mut queues = self.queues.write();
-        let local = queues.entry(spec.name.clone()).or_insert_with(|| {
-            let names = Names::new(&spec.name, &self.connection.options.group_prefix);
-            Arc::new(LocalQueue::new(spec.clone(), names))
+        let local = self.queues.get_or_insert(&spec.name, || {
+            LocalQueue::new(spec.clone(), Names::new(&spec.name, &self.connection.options.group_prefix))
         });
         let mut state = local.state();
         state.spec = spec.clone();
         state.is_paused = is_paused;
-        drop(state);
-        self.bindings.lock().clear();
     }
 
     /// The consumer of a queue, if it has one.
@@ -191,37 +151,7 @@ impl Engine {
     ) {
         while let Some(deliveries) = revoked.recv().await {
             let keys = deliveries.iter().map(|delivery| message_key(&queue, &delivery.entry.record));
-            self.ledger_settle(keys.collect(), &Settlement::Returned).await;
-        }
-    }
-
-    /// Settles messages in the ledger. After an error the rows stay until the session ends, which costs only speed.
-    pub(crate) async fn ledger_settle(&self, keys: Vec<MessageKey>, settlement: &Settlement) {
-        let Some(session) = self.session.current() else { return };
-        if keys.is_empty() {
-            return;
-        }
-        let settlements: Vec<_> = keys.into_iter().map(|key| (key, settlement.clone())).collect();
-        if let Err(error) = self.ledger.settle(&session, &settlements).await {
-            tracing::debug!(%error, "settling in the ledger");
-        }
-    }
-
-    /// Bindings of an exchange. While the ledger is unavailable, those read last.
-    pub(crate) async fn bindings(&self, exchange: &str) -> Result<Vec<(String, String)>, Failure> {
-        let cached = self.bindings.lock().get(exchange).cloned();
-        if let Some((read, bindings)) = &cached
-            && read.elapsed() < BINDINGS_AGE
-        {
-            return Ok(bindings.clone());
-        }
-        match (self.ledger.bindings(exchange).await, cached) {
-            (Ok(bindings), _) => {
-                self.bindings.lock().insert(exchange.to_owned(), (Instant::now(), bindings.clone()));
-                Ok(bindings)
-            }
-            (Err(_), Some((_, bindings))) => Ok(bindings),
-            (Err(error), None) => Err(error.into()),
+            self.ledger.settle(keys.collect(), &Settlement::Returned).await;
         }
     }
 

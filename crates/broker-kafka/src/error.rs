@@ -1,8 +1,7 @@
 //! Errors of the client, converted to those of the contract.
 
 use crate::options::Options;
-use crawlway_broker::{BrokerError, PublishError, SettleError};
-use crawlway_store::StoreError;
+use crawlway_broker_ledger::LedgerError;
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
 
 /// Error of a request to the server or the ledger.
@@ -20,38 +19,13 @@ impl From<KafkaError> for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Failure::Unavailable(format!("ledger: {error}"))
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Self {
+        Failure::Unavailable(error.to_string())
     }
 }
 
-impl From<Failure> for BrokerError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Unavailable(detail) => BrokerError::Unavailable { detail },
-            Failure::Closed => BrokerError::Closed,
-        }
-    }
-}
-
-impl From<Failure> for PublishError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Unavailable(detail) => PublishError::Unavailable { detail },
-            Failure::Closed => PublishError::Closed,
-        }
-    }
-}
-
-impl From<Failure> for SettleError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Unavailable(detail) => SettleError::Unavailable { detail },
-            Failure::Closed => SettleError::Closed,
-        }
-    }
-}
+crawlway_broker::convert_errors!(Failure, Failure::Closed);
 
 /// Error of opening a Kafka.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -8,7 +8,7 @@ use crate::{
     settle::copy_to_queue,
 };
 use crawlway_broker::Timestamp;
-use crawlway_store::ledger::Settlement;
+use crawlway_broker_ledger::Settlement;
 use rdkafka::{Offset, TopicPartitionList, admin::AdminOptions};
 use std::{sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ impl Engine {
     /// Makes deliveries ready again whose leases have ended: each is suspect by one more lost worker.
     async fn expire(&self, local: &LocalQueue, expired: Vec<Entry>) {
         let keys = expired.iter().map(|entry| message_key(&local.queue, &entry.record)).collect();
-        self.ledger_settle(keys, &Settlement::LeaseExpired).await;
+        self.ledger.settle(keys, &Settlement::LeaseExpired).await;
         let (mut state, now) = (local.state(), Timestamp::now());
         for entry in expired {
             state.put(Entry { losses: entry.losses.saturating_add(1), ..entry }, now, true);
@@ -88,7 +88,7 @@ impl Engine {
 
     /// Removes settled records from the own partitions of wait topics.
     pub(crate) async fn trim_wait_topics(&self) {
-        for local in self.local_queues() {
+        for local in self.queues.all() {
             let mut offsets = TopicPartitionList::new();
             for (source, partition) in &local.state().partitions {
                 if source.topic == Topic::Wait

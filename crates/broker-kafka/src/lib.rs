@@ -16,7 +16,7 @@
 //! * What Kafka cannot keep is in the ledger: which worker has a message, dead letters, pauses and bindings.
 //!
 //! State machines: a record in `local_queue.rs`, a partition in `consumer.rs` and `rebalance.rs`, its watermark in `watermark.rs`, a verdict in
-//! `settle.rs`, the connection in `health.rs`, the ledger's session in `session.rs`.
+//! `settle.rs`, the connection in `health.rs`.
 
 mod admin;
 mod broker;
@@ -36,8 +36,8 @@ mod partition;
 mod publish;
 mod rebalance;
 mod receive;
-mod session;
 mod settle;
+mod watch;
 mod watermark;
 mod wire;
 

@@ -98,6 +98,10 @@ impl LocalQueue {
         }
     }
 
+    pub(crate) fn spec(&self) -> QueueSpec {
+        self.state().spec.clone()
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
     }

@@ -5,7 +5,7 @@ use crate::{
     names::{self, Names},
     wire::{self, Publication},
 };
-use crawlway_broker::{Outgoing, PublishError, QueueName, Target, Timestamp, TopicPattern, limits};
+use crawlway_broker::{Outgoing, PublishError, QueueName, Timestamp};
 use std::time::Duration;
 
 /// Records of one message: a range of the batch.
@@ -21,7 +21,8 @@ impl Engine {
         let mut routed: Vec<Result<Routed, PublishError>> = Vec::with_capacity(batch.len());
         for message in batch {
             let first = records.len();
-            let result = match self.route(&message).await {
+            let routing = self.ledger.route(&message, self.connection.options.max_message, &self.queues);
+            let result = match routing.await {
                 Ok(queues) => queues.iter().try_for_each(|queue| {
                     records.push(self.encode(&message, queue, now)?);
                     Ok(())
@@ -37,41 +38,6 @@ impl Engine {
         let result =
             |range: Routed| published[range].iter().find(|result| result.is_err()).cloned().unwrap_or(Ok(()));
         routed.into_iter().map(|routed| routed.and_then(result)).collect()
-    }
-
-    /// Queues that a valid message is routed to.
-    async fn route(&self, message: &Outgoing) -> Result<Vec<QueueName>, PublishError> {
-        limits::check(message)?;
-        let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        let (size, limit) = ((message.body.len() + headers) as u64, self.connection.options.max_message);
-        if size > limit {
-            return Err(PublishError::TooLarge { id: message.id.to_string(), size, limit });
-        }
-        match &message.to {
-            Target::Queue(queue) if self.find_queue(queue).is_some() => Ok(vec![queue.clone()]),
-            Target::Queue(queue) => {
-                Err(PublishError::UnknownQueue { queue: queue.clone(), known: self.similar_names(queue) })
-            }
-            Target::Topic { exchange, topic } => {
-                let bindings = self.bindings(exchange.as_str()).await?;
-                let mut queues: Vec<QueueName> = bindings
-                    .iter()
-                    .filter(|(_, pattern)| {
-                        TopicPattern::new(pattern).is_ok_and(|pattern| pattern.matches(topic))
-                    })
-                    .filter_map(|(queue, _)| QueueName::new(queue).ok())
-                    .collect();
-                queues.sort();
-                queues.dedup();
-                if queues.is_empty() {
-                    return Err(PublishError::Unroutable {
-                        exchange: exchange.clone(),
-                        topic: topic.clone(),
-                    });
-                }
-                Ok(queues)
-            }
-        }
     }
 
     fn encode(

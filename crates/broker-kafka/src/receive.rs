@@ -4,10 +4,9 @@ use crate::{
     engine::{Engine, message_key},
     error::Failure,
     local_queue::{Entry, InFlight, LocalQueue},
-    settle::Death,
 };
-use crawlway_broker::{BrokerError, DeadLetterCause, Delivery, QueueName, Timestamp, suspects::Slots};
-use crawlway_store::ledger::{Settlement, TakeOutcome};
+use crawlway_broker::{BrokerError, DeadLetterCause, Death, Delivery, QueueName, Timestamp, suspects::Slots};
+use crawlway_broker_ledger::{Settlement, TakeOutcome};
 use std::{sync::Arc, time::Duration};
 
 /// Minimum wait: a shorter one would end before the server could answer.
@@ -99,14 +98,9 @@ impl Engine {
         mut taking: Taking<'_>,
         max: usize,
     ) -> Result<Vec<Delivery>, Failure> {
-        let session = self.session.get().await?;
         let keys: Vec<_> =
             taking.entries.iter().map(|entry| message_key(&local.queue, &entry.record)).collect();
-        let outcomes = self.ledger.take(&session, &keys).await?;
-        if outcomes.contains(&TakeOutcome::Fenced) {
-            self.session.lost(&session);
-            return Err(Failure::Unavailable("the session in the ledger was lost".to_owned()));
-        }
+        let outcomes = self.ledger.take(&keys).await?;
         // From here on nothing waits, so that a cancelled call cannot lose a record.
         let (now, mut slots) = (Timestamp::now(), Slots::new(max));
         let (mut deliveries, mut returned, mut deaths) = (Vec::new(), Vec::new(), Vec::new());
@@ -127,8 +121,9 @@ impl Engine {
                     if history.solo_crashes >= max_crashes {
                         let tag = state.number();
                         let until = now + lease;
+                        let crashes = history.solo_crashes;
                         state.in_flight.insert(tag, InFlight { entry, history, until, settling: true });
-                        deaths.push((tag, Death::crashes()));
+                        deaths.push((tag, Some(Death::after_solo_crashes(crashes))));
                     } else if slots.take(entry.losses) {
                         let (tag, until) = (state.number(), now + lease);
                         deliveries.push(Delivery {
@@ -151,11 +146,13 @@ impl Engine {
                 TakeOutcome::Dead(_) | TakeOutcome::Closed => {
                     let tag = state.number();
                     let history = entry.record.history.clone();
-                    let closed = outcome == TakeOutcome::Closed;
+                    // The ledger has its cause.
+                    let resumed = Death { cause: DeadLetterCause::Refused, reason: String::new() };
+                    let death = (outcome != TakeOutcome::Closed).then_some(resumed);
                     state
                         .in_flight
                         .insert(tag, InFlight { entry, history, until: now + lease, settling: true });
-                    deaths.push((tag, Death::resumed(closed)));
+                    deaths.push((tag, death));
                 }
                 TakeOutcome::Fenced => {}
             }
@@ -164,25 +161,12 @@ impl Engine {
         if !returned.is_empty() || !deaths.is_empty() {
             let (engine, local) = (self.clone(), local.clone());
             self.runtime.spawn(async move {
-                engine.ledger_settle(returned, &Settlement::Returned).await;
+                engine.ledger.settle(returned, &Settlement::Returned).await;
                 for (tag, death) in deaths {
                     engine.bury_later(&local, tag, death).await;
                 }
             });
         }
         Ok(deliveries)
-    }
-}
-
-impl Death {
-    /// Death of a message whose workers crashed.
-    fn crashes() -> Self {
-        let reason = "its worker crashed too often while it ran nothing else".to_owned();
-        Death { cause: DeadLetterCause::WorkerLost, reason, is_closed: false }
-    }
-
-    /// Death that was interrupted. The ledger has its cause.
-    fn resumed(is_closed: bool) -> Self {
-        Death { cause: DeadLetterCause::Refused, reason: String::new(), is_closed }
     }
 }

@@ -19,10 +19,10 @@ use crate::{
     wire::{self, Publication, Record},
 };
 use crawlway_broker::{
-    DeadLetterCause, Failure, QueueName, Receipt, SettleError, SettleOutcome, Timestamp, Verdict,
-    history::History, limits,
+    Death, QueueName, Receipt, SettleError, SettleOutcome, Timestamp, Verdict,
+    history::{History, NextStep},
 };
-use crawlway_store::ledger::{MessageKey, Settlement};
+use crawlway_broker_ledger::{MessageKey, Settlement};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Maximum wait for the commit of a settled delivery. After it the commit still follows, unless the process ends before.
@@ -33,15 +33,6 @@ pub(crate) struct Claim {
     pub(crate) local: Arc<LocalQueue>,
     pub(crate) tag: u64,
     pub(crate) delivery: InFlight,
-}
-
-/// Why a message becomes a dead letter.
-#[derive(Debug, Clone)]
-pub(crate) struct Death {
-    pub(crate) cause: DeadLetterCause,
-    pub(crate) reason: String,
-    /// The dead letter was replayed or dropped before its message was settled.
-    pub(crate) is_closed: bool,
 }
 
 /// What a verdict needs before its delivery is settled.
@@ -102,7 +93,7 @@ impl Engine {
             }
         }
         for (index, claim, history, death) in deaths {
-            match self.bury(&claim, &history, &death).await {
+            match self.bury(&claim, &history, Some(&death)).await {
                 Ok(()) => claims.push((index, claim)),
                 Err(SettleError::Unavailable { detail }) => answers[index] = Err(release(&claim, &detail)),
                 Err(error) => {
@@ -121,7 +112,7 @@ impl Engine {
     fn claim(&self, receipt: &Receipt, now: Timestamp) -> Result<Claim, SettleError> {
         let fenced = || SettleError::Fenced { queue: receipt.queue.clone() };
         let local =
-            self.find_queue(&receipt.queue).filter(|_| receipt.epoch == self.epoch).ok_or_else(fenced)?;
+            self.queues.find(&receipt.queue).filter(|_| receipt.epoch == self.epoch).ok_or_else(fenced)?;
         let mut state = local.state();
         let delivery =
             state.in_flight.get_mut(&receipt.tag).filter(|held| !held.settling && held.until > now);
@@ -133,43 +124,14 @@ impl Engine {
     }
 
     fn plan(&self, claim: &Claim, verdict: Verdict, now: Timestamp) -> Plan {
-        let mut history = claim.delivery.history.clone();
         let max_attempts = claim.local.state().spec.max_attempts;
-        let copy = |history: History, outcome| {
-            Plan::Copy(
-                Box::new(copy_to_queue(&claim.local, &claim.delivery.entry.record, history, now)),
-                outcome,
-            )
-        };
-        history.not_before = None;
-        match verdict {
-            Verdict::Done => Plan::Nothing(SettleOutcome::Done),
-            Verdict::Requeue => copy(history, SettleOutcome::Requeued),
-            Verdict::Defer { until } => {
-                history.not_before = Some(until).filter(|until| *until > now);
-                copy(history, SettleOutcome::Deferred)
+        match claim.delivery.history.clone().apply(verdict, max_attempts, now) {
+            NextStep::Done => Plan::Nothing(SettleOutcome::Done),
+            NextStep::Redeliver(history, outcome) => {
+                let copy = copy_to_queue(&claim.local, &claim.delivery.entry.record, history, now);
+                Plan::Copy(Box::new(copy), outcome)
             }
-            Verdict::Dead { reason } => {
-                let reason = limits::truncated(&reason, limits::MAX_ERROR_BYTES).to_owned();
-                Plan::Dead(
-                    Box::new(history),
-                    Death { cause: DeadLetterCause::Refused, reason, is_closed: false },
-                )
-            }
-            Verdict::Retry { after, error } => {
-                let error = limits::truncated(&error, limits::MAX_ERROR_BYTES).to_owned();
-                let failure = Failure { error, at: now };
-                if history.attempt >= max_attempts {
-                    history.record_error(failure);
-                    let reason = format!("all {max_attempts} attempts failed");
-                    let cause = DeadLetterCause::AttemptsUsedUp;
-                    return Plan::Dead(Box::new(history), Death { cause, reason, is_closed: false });
-                }
-                history.record_attempt(failure);
-                history.not_before = (!after.is_zero()).then(|| now + after);
-                let attempt = history.attempt;
-                copy(history, SettleOutcome::Retrying { attempt })
-            }
+            NextStep::Bury(history, death) => Plan::Dead(Box::new(history), death),
         }
     }
 
@@ -206,17 +168,17 @@ impl Engine {
             }
             local.wake();
             let _ = tokio::time::timeout(COMMIT_WAIT, committed(&local, &versions)).await;
-            self.ledger_settle(keys, &Settlement::Done).await;
+            self.ledger.settle(keys, &Settlement::Done).await;
         }
         fenced
     }
 
-    pub(crate) fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
+    pub(crate) async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
         let now = Timestamp::now();
         let extend = |receipt: &Receipt| {
             self.check_open()?;
             let fenced = || SettleError::Fenced { queue: receipt.queue.clone() };
-            let local = self.find_queue(&receipt.queue).filter(|_| receipt.epoch == self.epoch);
+            let local = self.queues.find(&receipt.queue).filter(|_| receipt.epoch == self.epoch);
             let local = local.ok_or_else(fenced)?;
             let mut state = local.state();
             let held =
@@ -233,18 +195,13 @@ impl Engine {
         self.check_open()?;
         let fenced = || SettleError::Fenced { queue: receipt.queue.clone() };
         let local =
-            self.find_queue(&receipt.queue).filter(|_| receipt.epoch == self.epoch).ok_or_else(fenced)?;
+            self.queues.find(&receipt.queue).filter(|_| receipt.epoch == self.epoch).ok_or_else(fenced)?;
         let key = {
             let (state, now) = (local.state(), Timestamp::now());
             let held = state.in_flight.get(&receipt.tag).filter(|held| held.until > now && !held.settling);
             message_key(&local.queue, &held.ok_or_else(fenced)?.entry.record)
         };
-        let session = self.session.get().await?;
-        match self.ledger.mark_solo(&session, &key).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(fenced()),
-            Err(error) => Err(crate::error::Failure::from(error).into()),
-        }
+        self.ledger.mark_solo(&local.queue, &key).await
     }
 }
 

@@ -6,13 +6,13 @@ use crawlway_broker::Broker;
 use crawlway_broker_kafka::Options;
 use crawlway_testkit::{private_kafka::PrivateKafka, servers};
 use std::{collections::BTreeSet, time::Duration};
-use support::{Process, TestLedger, delete_topics, done, numbers, options, publish_numbers, queue, receive};
+use support::{TestLedger, delete_topics, done, numbers, options, publish_numbers, queue, receive, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_settled_above_the_watermark_is_not_redelivered_after_a_crash() {
     let (ledger, spec) = (TestLedger::open().await, queue("watermark").prefetch(100));
     let one = Options { partitions: 1, ..options(&servers::kafka()) };
-    let process = Process::start(one.clone(), ledger.ledger.clone()).await;
+    let process = start(one.clone(), &ledger).await;
     process.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     publish_numbers(&*process.broker, &spec.name, 60).await;
     let received = receive(&*process.broker, &spec.name, 60).await;
@@ -23,7 +23,7 @@ async fn what_is_settled_above_the_watermark_is_not_redelivered_after_a_crash() 
     done(&*process.broker, &settled).await;
     process.kill();
 
-    let process = Process::start(one, ledger.ledger.clone()).await;
+    let process = start(one, &ledger).await;
     process.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     let again = receive(&*process.broker, &spec.name, held.len()).await;
     assert_eq!(numbers(&again), numbers(&held), "only what was held");
@@ -39,7 +39,7 @@ async fn a_killed_server_loses_no_confirmed_message() {
     let (ledger, spec) = (TestLedger::open().await, queue("killed").prefetch(500));
     let mut kafka = PrivateKafka::start("");
     let short = Options { publish_timeout: Duration::from_secs(5), ..options(&kafka.address()) };
-    let process = Process::start(short, ledger.ledger.clone()).await;
+    let process = start(short, &ledger).await;
     let broker = &*process.broker;
     broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     publish_numbers(broker, &spec.name, 100).await;

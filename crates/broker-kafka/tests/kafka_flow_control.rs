@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 use support::{
-    DEADLINE, Process, TestLedger, delete_topics, done, eventually, number, numbers, options,
-    publish_numbers, queue, receive, watermarks,
+    DEADLINE, TestLedger, delete_topics, done, eventually, number, numbers, options, publish_numbers, queue,
+    receive, start, watermarks,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,7 +20,7 @@ async fn a_gap_pauses_the_partition_until_its_oldest_message_is_settled() {
     let (ledger, spec) = (TestLedger::open().await, queue("gap").prefetch(200));
     let small =
         Options { partitions: 1, max_gap: u32::try_from(MAX_GAP).unwrap(), ..options(&servers::kafka()) };
-    let process = Process::start(small, ledger.ledger.clone()).await;
+    let process = start(small, &ledger).await;
     let broker = &*process.broker;
     broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     publish_numbers(broker, &spec.name, 100).await;
@@ -47,7 +47,7 @@ async fn a_gap_pauses_the_partition_until_its_oldest_message_is_settled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_settled_above_the_watermark_is_not_redelivered_after_a_rebalance() {
     let (ledger, spec) = (TestLedger::open().await, queue("rebalance").prefetch(200));
-    let first = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let first = start(options(&servers::kafka()), &ledger).await;
     first.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     publish_numbers(&*first.broker, &spec.name, 100).await;
     let received = receive(&*first.broker, &spec.name, 100).await;
@@ -56,7 +56,7 @@ async fn what_is_settled_above_the_watermark_is_not_redelivered_after_a_rebalanc
     done(&*first.broker, &settled).await;
 
     // The second process takes one of the two partitions, and what is in flight there.
-    let second = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let second = start(options(&servers::kafka()), &ledger).await;
     second.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     let moved = receive(&*second.broker, &spec.name, 1).await;
     let mut again: BTreeMap<usize, usize> = BTreeMap::new();
@@ -91,7 +91,7 @@ async fn what_is_settled_above_the_watermark_is_not_redelivered_after_a_rebalanc
 async fn a_full_delay_tier_delays_nothing_behind_it() {
     const MANY: usize = 600;
     let (ledger, spec) = (TestLedger::open().await, queue("tiers").prefetch(1000));
-    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let process = start(options(&servers::kafka()), &ledger).await;
     let broker = &*process.broker;
     broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     let start = Timestamp::now();
@@ -128,7 +128,7 @@ async fn a_full_delay_tier_delays_nothing_behind_it() {
 async fn settled_records_of_the_wait_topic_are_removed() {
     let (ledger, spec) = (TestLedger::open().await, queue("trim").prefetch(100));
     let often = Options { cleanup_interval: Duration::from_secs(1), ..options(&servers::kafka()) };
-    let process = Process::start(often, ledger.ledger.clone()).await;
+    let process = start(often, &ledger).await;
     let broker = &*process.broker;
     broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     let due = Timestamp::now() + Duration::from_secs(2);

@@ -5,7 +5,7 @@ mod support;
 use crawlway_broker::{Broker, Outgoing};
 use crawlway_testkit::servers;
 use std::time::Duration;
-use support::{Process, TestLedger, delete_topics, done, options, queue, receive};
+use support::{TestLedger, delete_topics, done, options, queue, receive, start};
 
 const BACKLOG: usize = 300 << 20;
 const BODY: usize = 100 << 10;
@@ -15,7 +15,7 @@ const MAX_GROWTH: usize = 80 << 20;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_stays_on_the_server() {
     let (ledger, spec) = (TestLedger::open().await, queue("memory").prefetch(10));
-    let publisher = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let publisher = start(options(&servers::kafka()), &ledger).await;
     publisher.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     for _ in 0..BACKLOG / BODY / 64 {
         let batch = (0..64).map(|_| Outgoing::to_queue(&spec.name, vec![b'x'; BODY]));
@@ -24,7 +24,7 @@ async fn a_backlog_stays_on_the_server() {
         }
     }
     let before = resident();
-    let consumer = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let consumer = start(options(&servers::kafka()), &ledger).await;
     consumer.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     let mut grown = 0;
     for _ in 0..10 {

@@ -12,12 +12,12 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 use std::time::Duration;
-use support::{Process, TestLedger, admin, delete_topics, done, options, queue, receive};
+use support::{TestLedger, admin, delete_topics, done, options, queue, receive, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_records_are_read_with_their_defects_and_copied_whole() {
     let (ledger, spec) = (TestLedger::open().await, queue("foreign"));
-    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let process = start(options(&servers::kafka()), &ledger).await;
     let broker = &*process.broker;
     broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     let producer: FutureProducer =
@@ -62,7 +62,7 @@ async fn foreign_records_are_read_with_their_defects_and_copied_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn null_and_empty_keys_and_bodies_differ_in_copies_too() {
     let (ledger, spec) = (TestLedger::open().await, queue("keys").prefetch(10));
-    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let process = start(options(&servers::kafka()), &ledger).await;
     let broker = &*process.broker;
     broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     let producer: FutureProducer =
@@ -90,7 +90,7 @@ async fn null_and_empty_keys_and_bodies_differ_in_copies_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn topics_that_could_lose_messages_are_refused() {
     let ledger = TestLedger::open().await;
-    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let process = start(options(&servers::kafka()), &ledger).await;
     let admin = admin(&servers::kafka());
     for (setting, value, expected) in [
         ("cleanup.policy", "compact", "it is compacted"),
@@ -113,8 +113,7 @@ async fn topics_that_could_lose_messages_are_refused() {
         let _ = admin.delete_topics(&[&names[0], &names[1]], &AdminOptions::new()).await;
     }
     // The partitions: too few for the delay tiers, and too few replicas.
-    let replicated =
-        Process::start(Options { replication: 3, ..options(&servers::kafka()) }, ledger.ledger.clone()).await;
+    let replicated = start(Options { replication: 3, ..options(&servers::kafka()) }, &ledger).await;
     for (broker, topic, expected) in [
         (&process.broker, ".wait", "it has 1 partitions; expected 5"),
         (&replicated.broker, "", "it has 1 replicas; expected 3"),

@@ -9,7 +9,7 @@ use crawlway_testkit::{
     private_kafka::{PASSWORD, PrivateKafka, USER},
 };
 use std::time::Duration;
-use support::{Process, TestLedger, done, numbers, options, publish_numbers, queue, receive};
+use support::{TestLedger, done, numbers, options, publish_numbers, queue, receive, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_with_tls_and_logins() {
@@ -37,7 +37,7 @@ async fn servers_with_tls_and_logins() {
         login(sha_256, PASSWORD, with_tls(&sasl_tls, "ca.pem", "")),
         login(sha_512, PASSWORD, with_tls(&sasl_tls, "ca.pem", "")),
     ] {
-        let process = Process::start(accepted, ledger.ledger.clone()).await;
+        let process = start(accepted, &ledger).await;
         let spec = queue("secured");
         process.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
         publish_numbers(&*process.broker, &spec.name, 3).await;

@@ -13,14 +13,14 @@ use rdkafka::{
 };
 use std::{collections::BTreeSet, time::Duration};
 use support::{
-    Process, TestLedger, admin, delete_topics, done, eventually, numbers, options, publish_numbers, queue,
-    receive,
+    TestLedger, admin, delete_topics, done, eventually, numbers, options, publish_numbers, queue, receive,
+    start,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_that_are_added_are_read() {
     let (ledger, spec) = (TestLedger::open().await, queue("added").prefetch(100));
-    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let process = start(options(&servers::kafka()), &ledger).await;
     let broker = &*process.broker;
     broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     publish_numbers(broker, &spec.name, 10).await;
@@ -46,7 +46,7 @@ async fn partitions_that_are_added_are_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_is_made_anew_is_read_from_its_beginning() {
     let (ledger, spec) = (TestLedger::open().await, queue("anew").prefetch(100));
-    let process = Process::start(options(&servers::kafka()), ledger.ledger.clone()).await;
+    let process = start(options(&servers::kafka()), &ledger).await;
     let broker = &*process.broker;
     broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     publish_numbers(broker, &spec.name, 50).await;
@@ -80,7 +80,7 @@ async fn a_group_whose_offsets_expired_reads_everything_again() {
     let kafka =
         PrivateKafka::start("offsets.retention.minutes=1\noffsets.retention.check.interval.ms=1000\n");
     let one = Options { partitions: 1, ..options(&kafka.address()) };
-    let process = Process::start(one.clone(), ledger.ledger.clone()).await;
+    let process = start(one.clone(), &ledger).await;
     process.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     publish_numbers(&*process.broker, &spec.name, 10).await;
     done(&*process.broker, &receive(&*process.broker, &spec.name, 4).await).await;
@@ -102,7 +102,7 @@ async fn a_group_whose_offsets_expired_reads_everything_again() {
     assert_eq!(committed(), Offset::Offset(4));
     eventually("the offsets expire", async || committed() == Offset::Invalid).await;
 
-    let process = Process::start(one, ledger.ledger.clone()).await;
+    let process = start(one, &ledger).await;
     process.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
     let received = receive(&*process.broker, &spec.name, 10).await;
     assert_eq!(numbers(&received), (0..10).collect::<BTreeSet<_>>(), "from the beginning");

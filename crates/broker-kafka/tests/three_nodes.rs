@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use support::{DEADLINE, Process, TestLedger, eventually, number, options, queue};
+use support::{DEADLINE, TestLedger, eventually, number, options, queue, start};
 
 /// Messages per killed node.
 const MESSAGES: usize = 2000;
@@ -69,7 +69,7 @@ async fn a_killed_node_of_three_loses_nothing_and_work_goes_on() {
     };
     let mut processes = Vec::new();
     for _ in 0..3 {
-        let process = Process::start(replicated.clone(), ledger.ledger.clone()).await;
+        let process = start(replicated.clone(), &ledger).await;
         process.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
         processes.push(process);
     }

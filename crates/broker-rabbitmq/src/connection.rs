@@ -202,7 +202,7 @@ impl Engine {
     /// Declares all queues, since the server may be another one or have lost its data, and lets callers use the session.
     async fn enter_connected(&self, session: &Arc<Session>) -> bool {
         self.exchanges.lock().clear();
-        for local in self.local_queues() {
+        for local in self.queues.all() {
             self.redeclare(session, &local).await;
         }
         self.queue_missing.notify_one();
@@ -221,7 +221,7 @@ impl Engine {
     /// Graceful shutdown: returns prefetched messages to their queues and closes the connection.
     pub(crate) async fn close(self: &Arc<Self>) {
         if self.connection.current().is_some_and(|session| session.is_connected()) {
-            let queues = self.local_queues();
+            let queues = self.queues.all();
             let returned = futures::future::join_all(queues.iter().map(|local| async move {
                 if local.needs_draining() {
                     let buffered = local.suspend().await;

@@ -225,7 +225,7 @@ impl Scan<'_> {
     }
 
     fn replay_error(&self, outcome: PublishOutcome) -> PublishError {
-        let limit = self.engine.find_queue(self.queue).and_then(|local| local.max_length());
+        let limit = self.engine.queues.find(self.queue).and_then(|local| local.max_length());
         match (outcome, limit) {
             (PublishOutcome::Rejected, Some(limit)) => {
                 PublishError::QueueFull { queue: self.queue.clone(), limit: limit.limit() }

@@ -42,7 +42,7 @@ impl Engine {
         }
         let session = self.session().await?;
         for spec in queues {
-            let before = self.find_queue(&spec.name).map(|local| local.spec());
+            let before = self.queues.find(&spec.name).map(|local| local.spec());
             self.declare_all(&session, spec).await?;
             for removed in before.iter().flat_map(|before| &before.bindings) {
                 if !spec.bindings.contains(removed) {
@@ -74,7 +74,7 @@ impl Engine {
 
     /// declared → undeclared, because the queue or one of its auxiliary queues is not on the server.
     pub(crate) fn report_missing(&self, queue: &QueueName) {
-        let Some(local) = self.find_queue(queue) else { return };
+        let Some(local) = self.queues.find(queue) else { return };
         if local.undeclared().is_none() {
             tracing::warn!(%queue, "queue or one of its auxiliary queues was deleted on the server; declaring it again");
             local.set_undeclared(Some(
@@ -94,7 +94,7 @@ impl Engine {
         session: &Session,
         queue: &QueueName,
     ) -> Result<(), BrokerError> {
-        let Some(local) = self.find_queue(queue) else { return Ok(()) };
+        let Some(local) = self.queues.find(queue) else { return Ok(()) };
         if let Err(error) = session.message_count(queue.as_str()).await {
             if error.is_not_found() {
                 self.report_missing(queue);
@@ -114,14 +114,14 @@ impl Engine {
     pub(crate) async fn keep_queues_declared(&self, session: &Session) -> Infallible {
         loop {
             let _ = tokio::time::timeout(CHECK_INTERVAL, self.queue_missing.notified()).await;
-            for local in self.local_queues().into_iter().filter(|local| local.undeclared().is_none()) {
+            for local in self.queues.all().into_iter().filter(|local| local.undeclared().is_none()) {
                 let _ = self.check_declared(session, &local.queue).await;
             }
             for delay in BACKOFF.delays() {
-                for local in self.local_queues().into_iter().filter(|local| local.undeclared().is_some()) {
+                for local in self.queues.all().into_iter().filter(|local| local.undeclared().is_some()) {
                     self.redeclare(session, &local).await;
                 }
-                if self.local_queues().iter().all(|local| local.undeclared().is_none()) {
+                if self.queues.all().iter().all(|local| local.undeclared().is_none()) {
                     break;
                 }
                 tokio::time::sleep(delay).await;

@@ -1,14 +1,14 @@
 //! State that all calls on one broker handle share: connection, declared queues and leased deliveries.
 
 use crate::{
-    connection::Connection, error::SessionError, leases::LeaseTable, local_queue::LocalQueue,
+    connection::Connection, error::SessionError, guarantees, leases::LeaseTable, local_queue::LocalQueue,
     management::Management, max_length::DelayedCount, options::Options, redelivery::ExpectedRedeliveries,
     session::Session,
 };
-use crawlway_broker::{BrokerError, QueueName, QueueSpec};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use crawlway_broker::{BrokerError, Guarantees, LocalQueues, QueueName, QueueSpec, Receipt};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::Arc,
 };
 use tokio::{runtime::Handle, sync::Notify};
@@ -21,7 +21,7 @@ pub(crate) struct Engine {
     pub(crate) management: Option<Management>,
     /// Runs tasks that outlive the call that started them.
     pub(crate) runtime: Handle,
-    queues: RwLock<BTreeMap<QueueName, Arc<LocalQueue>>>,
+    pub(crate) queues: LocalQueues<LocalQueue>,
     leases: Mutex<LeaseTable>,
     /// Wakes the lease watcher.
     pub(crate) leases_changed: Notify,
@@ -37,16 +37,13 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(options: Options, runtime: Handle) -> Self {
-        // Random, so that receipts of other handles are fenced. The upper half is left free for callers that count on
-        // from an epoch.
-        let epoch = u64::from_be_bytes(*uuid::Uuid::now_v7().as_bytes().last_chunk().unwrap_or(&[0; 8])) >> 1;
         Self {
             connection: Connection::new(options.server()),
             management: Management::new(&options),
             options,
             runtime,
-            queues: RwLock::default(),
-            leases: Mutex::new(LeaseTable::new(epoch)),
+            queues: LocalQueues::default(),
+            leases: Mutex::new(LeaseTable::new(Receipt::random_epoch())),
             leases_changed: Notify::new(),
             expected_redeliveries: ExpectedRedeliveries::default(),
             exchanges: Mutex::default(),
@@ -60,6 +57,14 @@ impl Engine {
         self.leases.lock()
     }
 
+    pub(crate) fn guarantees(&self) -> Guarantees {
+        guarantees::guarantees(self.options.max_message)
+    }
+
+    pub(crate) fn check_reachable(&self) -> Result<(), SessionError> {
+        self.connection.check_connected()
+    }
+
     pub(crate) fn check_open(&self) -> Result<(), SessionError> {
         if self.connection.is_closed() { Err(SessionError::Closed) } else { Ok(()) }
     }
@@ -69,40 +74,19 @@ impl Engine {
         self.connection.session(self.options.connection_timeout).await
     }
 
-    pub(crate) fn local_queues(&self) -> Vec<Arc<LocalQueue>> {
-        self.queues.read().values().cloned().collect()
-    }
-
-    pub(crate) fn find_queue(&self, queue: &QueueName) -> Option<Arc<LocalQueue>> {
-        self.queues.read().get(queue).cloned()
-    }
-
-    /// Declared queues with a similar name.
-    pub(crate) fn similar_names(&self, queue: &QueueName) -> Vec<QueueName> {
-        queue.nearest(self.queues.read().keys())
-    }
-
     /// Declared queue of this name.
     ///
     /// # Errors
     /// If the broker is closed or the queue was not declared.
     pub(crate) fn local_queue(&self, queue: &QueueName) -> Result<Arc<LocalQueue>, BrokerError> {
         self.check_open()?;
-        self.find_queue(queue).ok_or_else(|| BrokerError::UnknownQueue {
-            queue: queue.clone(),
-            known: self.similar_names(queue),
-        })
+        self.queues.get(queue)
     }
 
     /// Adds a declared queue, or replaces its spec.
     pub(crate) fn register(&self, spec: &QueueSpec) -> Arc<LocalQueue> {
-        let mut queues = self.queues.write();
-        if let Some(local) = queues.get(&spec.name) {
-            local.set_spec(spec.clone());
-            return local.clone();
-        }
-        let local = Arc::new(LocalQueue::new(spec.clone()));
-        queues.insert(spec.name.clone(), local.clone());
+        let local = self.queues.get_or_insert(&spec.name, || LocalQueue::new(spec.clone()));
+        local.set_spec(spec.clone());
         local
     }
 

@@ -1,6 +1,5 @@
 //! Errors of connecting and of sessions, and their translation to the errors of the contract.
 
-use crawlway_broker::{BrokerError, PublishError, SettleError};
 use lapin::ErrorKind;
 use std::time::Duration;
 
@@ -78,17 +77,4 @@ pub(crate) fn is_login_refused(error: &lapin::Error) -> bool {
     refusal(error).is_some_and(|(code, _)| [ACCESS_REFUSED, NOT_ALLOWED].contains(&code))
 }
 
-/// `Closed` stays `Closed`; everything else is `Unavailable`.
-macro_rules! from_session_error {
-    ($($error:ident),*) => {
-        $(impl From<SessionError> for $error {
-            fn from(error: SessionError) -> Self {
-                match error {
-                    SessionError::Closed => $error::Closed,
-                    other => $error::Unavailable { detail: other.to_string() },
-                }
-            }
-        })*
-    };
-}
-from_session_error!(BrokerError, PublishError, SettleError);
+crawlway_broker::convert_errors!(SessionError, SessionError::Closed);

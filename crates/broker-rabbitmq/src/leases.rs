@@ -164,7 +164,7 @@ impl Engine {
     /// leased or prefetched → fenced, for everything that was delivered on a lost channel.
     pub(crate) fn fence(self: &Arc<Self>, is_lost: impl Fn(&Incoming) -> bool) {
         let lost = self.leases().take_lost(&is_lost);
-        for local in self.local_queues() {
+        for local in self.queues.all() {
             for incoming in local.remove_lost(&is_lost) {
                 self.expect_redelivery(&local.queue, &incoming);
             }

@@ -80,12 +80,12 @@ impl Engine {
 
     /// Number of a queue's messages that this process has prefetched and no receiver has taken.
     pub(crate) fn uncounted_by_server(&self, queue: &QueueName) -> u64 {
-        self.find_queue(queue).map_or(0, |local| local.uncounted_by_server() as u64)
+        self.queues.find(queue).map_or(0, |local| local.uncounted_by_server() as u64)
     }
 
     /// Counts a message that went to a delay queue or the `:due` queue.
     pub(crate) async fn count_delayed(&self, queue: &QueueName) {
-        if self.find_queue(queue).is_some_and(|local| local.is_limited()) {
+        if self.queues.find(queue).is_some_and(|local| local.is_limited()) {
             let delayed_count = self.delayed_count(queue);
             let _turn = delayed_count.turn.lock().await;
             delayed_count.add(1);

@@ -78,9 +78,8 @@ impl Engine {
         }
         match &message.to {
             Target::Queue(queue) => {
-                let Some(local) = self.find_queue(queue) else {
-                    let (queue, known) = (queue.clone(), self.similar_names(queue));
-                    return Err(PublishError::UnknownQueue { queue, known });
+                let Some(local) = self.queues.find(queue) else {
+                    return Err(self.queues.unknown_target(queue));
                 };
                 match local.undeclared() {
                     None => Ok(()),
@@ -106,7 +105,7 @@ impl Engine {
         let (publication, limited, delayed) = match &target {
             Target::Queue(queue) => {
                 let delay = message.not_before.map(|time| time.since(now)).unwrap_or_default();
-                let limit = self.find_queue(queue).and_then(|local| local.max_length());
+                let limit = self.queues.find(queue).and_then(|local| local.max_length());
                 let delayed = !delay.is_zero();
                 let name = if delayed { names::delay_target(queue, delay) } else { queue.to_string() };
                 let limited = limit.map(|limit| (queue.clone(), limit));
@@ -143,7 +142,7 @@ impl Engine {
                 .any(|binding| binding.exchange == *exchange && binding.pattern.matches(topic))
         };
         let specs: Vec<_> =
-            self.local_queues().iter().map(|local| local.spec()).filter(|spec| matches(spec)).collect();
+            self.queues.all().iter().map(|local| local.spec()).filter(|spec| matches(spec)).collect();
         specs.into_iter().filter_map(|spec| Some((spec.name, spec.max_length?)))
     }
 
@@ -191,7 +190,7 @@ impl Engine {
         results: &mut [PublishResult],
     ) {
         let delayed_count = self.delayed_count(queue);
-        if let Some(local) = self.find_queue(queue) {
+        if let Some(local) = self.queues.find(queue) {
             local.before_limited_publish().await;
         }
         while !prepared.is_empty() {
@@ -263,7 +262,7 @@ impl Engine {
     fn queue_full(&self, target: &Target) -> PublishError {
         let full = match target {
             Target::Queue(queue) => {
-                self.find_queue(queue).and_then(|local| Some((queue.clone(), local.max_length()?)))
+                self.queues.find(queue).and_then(|local| Some((queue.clone(), local.max_length()?)))
             }
             Target::Topic { exchange, topic } => self.bound_with_limit(exchange, topic).next(),
         };

@@ -18,9 +18,9 @@ use crate::{
     names,
     publisher::PublishOutcome,
     redelivery::RedeliveryCause,
-    wire::{DeadLetterInfo, Publication},
+    wire::Publication,
 };
-use crawlway_broker::{DeadLetterCause, Failure, QueueName, QueueSpec, Timestamp, history::History};
+use crawlway_broker::{Death, Failure, QueueName, QueueSpec, Timestamp, history::History};
 use std::{sync::Arc, time::Duration};
 
 /// Delay before a message that could not be republished is returned to its queue.
@@ -29,13 +29,11 @@ const RETURN_DELAY: Duration = Duration::from_millis(500);
 const WORKER_LOST: &str = "the worker or its connection was lost before the message was settled";
 const LEASE_LOST: &str = "the lease was lost: not settled in time";
 
-/// Copy of a message with this history, and whether it is a dead letter.
-pub(crate) fn copy(queue: &QueueSpec, incoming: &Incoming, mut history: History) -> (Publication, bool) {
+/// Copy of a message with this history, for its queue or the dead letters.
+pub(crate) fn copy(queue: &QueueSpec, incoming: &Incoming, mut history: History) -> Publication {
     let now = Timestamp::now();
     if let Some(death) = death(queue, incoming, &history) {
-        // The next attempt is not made.
-        history.attempt -= u32::from(death.cause == DeadLetterCause::AttemptsUsedUp);
-        return (dead_letter(&queue.name, incoming, &history, &death, now), true);
+        return dead_letter(&queue.name, incoming, &history, &death, now);
     }
     let delay = history.not_before.map(|time| time.since(now)).unwrap_or_default();
     if delay.is_zero() {
@@ -43,7 +41,7 @@ pub(crate) fn copy(queue: &QueueSpec, incoming: &Incoming, mut history: History)
     }
     let properties = incoming.decoded.encode_copy(&history);
     let body = incoming.decoded.message.body.clone();
-    (Publication::to_queue(names::delay_target(&queue.name, delay), properties, body), false)
+    Publication::to_queue(names::delay_target(&queue.name, delay), properties, body)
 }
 
 /// Copy of a message for the dead-letter queue.
@@ -51,7 +49,7 @@ pub(crate) fn dead_letter(
     queue: &QueueName,
     incoming: &Incoming,
     history: &History,
-    death: &DeadLetterInfo,
+    death: &Death,
     now: Timestamp,
 ) -> Publication {
     let properties = incoming.decoded.encode_dead_letter(history, death, now);
@@ -120,7 +118,7 @@ impl Engine {
         if self.is_channel_lost(&incoming.ack_channel) {
             return None;
         }
-        let (copy, _) = copy(&local.spec(), &incoming, history.clone());
+        let copy = copy(&local.spec(), &incoming, history.clone());
         let outcome = match self.session().await {
             Ok(session) => session.publish_one(copy).await,
             Err(error) => PublishOutcome::Unsent(error.to_string()),
@@ -204,18 +202,9 @@ fn record_loss(history: &mut History, error: &str) {
     history.not_before = None;
 }
 
-/// Reason why a message with this history is a dead letter, if it is one.
-fn death(queue: &QueueSpec, incoming: &Incoming, history: &History) -> Option<DeadLetterInfo> {
-    let times = |count, what| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
-    if history.attempt > queue.max_attempts {
-        let error = history.last_error.as_ref().map_or("", |failure| failure.error.as_str());
-        let reason = format!("gave up after {}: {error}", times(history.attempt - 1, "attempt"));
-        return Some(DeadLetterInfo { cause: DeadLetterCause::AttemptsUsedUp, reason });
-    }
+/// Reason why a message with this history is a dead letter without a verdict, if it is one.
+fn death(queue: &QueueSpec, incoming: &Incoming, history: &History) -> Option<Death> {
     let crashes = history.solo_crashes;
-    if crashes > incoming.decoded.history.solo_crashes && crashes >= queue.max_solo_crashes {
-        let reason = format!("its worker was lost {} while it ran nothing else", times(crashes, "time"));
-        return Some(DeadLetterInfo { cause: DeadLetterCause::WorkerLost, reason });
-    }
-    None
+    let is_dead = crashes > incoming.decoded.history.solo_crashes && crashes >= queue.max_solo_crashes;
+    is_dead.then(|| Death::after_solo_crashes(crashes))
 }

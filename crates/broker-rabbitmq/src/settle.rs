@@ -10,17 +10,10 @@
 //! A copy is confirmed before its original is acknowledged. A delivery whose copy is not confirmed stays leased.
 
 use crate::{
-    ack_channel::AckChannel,
-    engine::Engine,
-    leases::LeasedDelivery,
-    local_queue::Source,
-    publisher::PublishOutcome,
-    republish,
-    wire::{DeadLetterInfo, Publication},
+    ack_channel::AckChannel, engine::Engine, leases::LeasedDelivery, local_queue::Source,
+    publisher::PublishOutcome, republish, wire::Publication,
 };
-use crawlway_broker::{
-    DeadLetterCause, Failure, Receipt, SettleError, SettleOutcome, Timestamp, Verdict, limits,
-};
+use crawlway_broker::{Receipt, SettleError, SettleOutcome, Timestamp, Verdict, history::NextStep};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 type SettleResult = Result<SettleOutcome, SettleError>;
@@ -172,7 +165,7 @@ impl Engine {
             || self.connection.current().is_none_or(|session| session.number != channel.session)
     }
 
-    pub(crate) fn extend(
+    pub(crate) async fn extend(
         self: &Arc<Self>,
         receipts: &[Receipt],
         lease: Duration,
@@ -194,32 +187,19 @@ impl Engine {
     }
 }
 
-/// Copy that a verdict makes of a message.
+/// Copy that a verdict other than `Done` makes of a message.
 fn copy(entry: &LeasedDelivery, verdict: Verdict, now: Timestamp) -> (Publication, SettleOutcome) {
     let (incoming, spec) = (&entry.incoming, entry.local.spec());
-    let mut history = incoming.decoded.history.clone();
-    history.not_before = None;
-    let settled = match verdict {
-        Verdict::Dead { reason } => {
-            let death = DeadLetterInfo { cause: DeadLetterCause::Refused, reason };
+    let history = incoming.decoded.history.clone();
+    let (history, outcome) = match history.clone().apply(verdict, spec.max_attempts, now) {
+        NextStep::Bury(history, death) => {
             return (
                 republish::dead_letter(&spec.name, incoming, &history, &death, now),
                 SettleOutcome::Dead,
             );
         }
-        Verdict::Requeue => SettleOutcome::Requeued,
-        Verdict::Defer { until } => {
-            history.not_before = Some(until).filter(|until| *until > now);
-            SettleOutcome::Deferred
-        }
-        Verdict::Retry { after, error } => {
-            let error = limits::truncated(&error, limits::MAX_ERROR_BYTES).to_owned();
-            history.record_attempt(Failure { error, at: now });
-            history.not_before = Some(now + after).filter(|until| *until > now);
-            SettleOutcome::Retrying { attempt: history.attempt }
-        }
-        Verdict::Done => SettleOutcome::Done,
+        NextStep::Redeliver(history, outcome) => (history, outcome),
+        NextStep::Done => (history, SettleOutcome::Done),
     };
-    let (publication, dead) = republish::copy(&spec, incoming, history);
-    (publication, if dead { SettleOutcome::Dead } else { settled })
+    (republish::copy(&spec, incoming, history), outcome)
 }

@@ -6,8 +6,8 @@
 use crate::header_limit::{LEFT_OUT, trim_headers};
 use bytes::Bytes;
 use crawlway_broker::{
-    DeadLetter, DeadLetterCause, DeadLetterId, Defect, Headers, Message, MessageId, Outgoing, QueueName,
-    Timestamp,
+    DeadLetter, DeadLetterCause, DeadLetterId, Death, Defect, Headers, Message, MessageId, Outgoing,
+    QueueName, Timestamp,
     history::{ATTEMPT, DEAD_CAUSE, DEAD_REASON, GROUP, HeaderValue, History, NOT_BEFORE},
     limits::{self, RESERVED_HEADER_PREFIX},
 };
@@ -48,13 +48,6 @@ impl Publication {
     pub(crate) fn to_queue(queue: String, properties: BasicProperties, body: Bytes) -> Self {
         Self { exchange: String::new(), routing_key: queue, properties, body }
     }
-}
-
-/// Reason why a message is a dead letter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DeadLetterInfo {
-    pub(crate) cause: DeadLetterCause,
-    pub(crate) reason: String,
 }
 
 /// Identity of one copy of a message. Every republish makes another copy.
@@ -174,7 +167,7 @@ impl DecodedMessage {
     pub(crate) fn encode_dead_letter(
         &self,
         history: &History,
-        death: &DeadLetterInfo,
+        death: &Death,
         at: Timestamp,
     ) -> BasicProperties {
         let properties = self.encode_copy(&History { not_before: None, ..history.clone() });
@@ -369,7 +362,7 @@ mod tests {
         assert_eq!(again.properties.content_type(), &Some(short("text/plain")));
 
         let queue = QueueName::new("q").unwrap();
-        let death = DeadLetterInfo { cause: DeadLetterCause::WorkerLost, reason: "gave up".into() };
+        let death = Death { cause: DeadLetterCause::WorkerLost, reason: "gave up".into() };
         let letter =
             DecodedMessage::decode(again.encode_dead_letter(&again.history, &death, now), b"body".to_vec())
                 .decode_dead_letter(&queue);

@@ -6,7 +6,9 @@ use crawlway_broker::{Broker, Verdict};
 use crawlway_testkit::servers;
 use lapin::Channel;
 use std::{collections::BTreeSet, time::Duration};
-use support::{Process, counts, eventually, foreign_client, open, options, publish_numbers, queue};
+use support::{
+    counts, eventually, foreign_client, open, options, process_with_queue, publish_numbers, queue,
+};
 
 const MESSAGES: usize = 2_000;
 const KILLS: u32 = 6;
@@ -27,9 +29,9 @@ async fn kills_during_republishing_leave_few_copies() {
     let (main, due) = (spec.name.as_str(), format!("{}:due", spec.name));
     for kill in 0..KILLS {
         let republished_before = ready(&channel, &due).await;
-        let process = Process::with_queue(options(&server), &spec).await;
+        let process = process_with_queue(options(&server), &spec).await;
         let (broker, queue) = (process.broker.clone(), spec.name.clone());
-        process.runtime.spawn(async move {
+        process.handle().spawn(async move {
             loop {
                 let _ = broker.receive(&queue, 1, Duration::from_secs(1)).await;
             }

@@ -11,8 +11,8 @@ use crawlway_testkit::servers::{self, RabbitMq};
 use lapin::types::{AMQPValue, FieldTable};
 use std::time::Duration;
 use support::{
-    Process, eventually, foreign_client, foreign_declare, management, open, options, proxied, publish, queue,
-    receive_one, settle,
+    eventually, foreign_client, foreign_declare, management, open, options, process_with_queue, proxied,
+    publish, queue, receive_one, settle,
 };
 
 /// Solo markers of a queue on the server.
@@ -55,7 +55,7 @@ async fn a_stale_marker_counts_no_solo_crash() {
     let (_connection, channel) = foreign_client(&server).await;
     for verdict in redelivering_verdicts() {
         let spec = queue("stale").max_solo_crashes(1);
-        let worker = Process::with_queue(options(&server), &spec).await;
+        let worker = process_with_queue(options(&server), &spec).await;
         publish(&worker.broker, &spec.name, "a").await;
         let (solo, marker) = start_solo(&server, &worker.broker, &spec.name).await;
         settle(&worker.broker, solo, verdict.clone()).await;
@@ -68,7 +68,7 @@ async fn a_stale_marker_counts_no_solo_crash() {
         let lost = receive_one(&worker.broker, &spec.name).await;
         worker.kill();
 
-        let next = Process::with_queue(options(&server), &spec).await;
+        let next = process_with_queue(options(&server), &spec).await;
         let again = receive_one(&next.broker, &spec.name).await;
         assert_eq!(
             (again.attempt, again.losses),
@@ -88,7 +88,7 @@ async fn markers_are_deleted_after_every_end_of_a_solo_run() {
     let server = servers::rabbitmq();
     let spec = queue("tidy").lease(Duration::from_secs(2)).max_attempts(100).max_solo_crashes(2);
     let name = &spec.name;
-    let worker = Process::with_queue(options(&server), &spec).await;
+    let worker = process_with_queue(options(&server), &spec).await;
     publish(&worker.broker, name, "a").await;
     let (solo, _) = start_solo(&server, &worker.broker, name).await;
     let depth = worker.broker.depth(name).await.expect("the depth");
@@ -109,7 +109,7 @@ async fn markers_are_deleted_after_every_end_of_a_solo_run() {
 
     start_solo(&server, &worker.broker, name).await;
     worker.kill();
-    let worker = Process::with_queue(options(&server), &spec).await;
+    let worker = process_with_queue(options(&server), &spec).await;
     let again = receive_one(&worker.broker, name).await;
     assert_eq!(again.losses, 2, "by the lease and by the worker");
     no_marker_is_left(&server, name, "its first solo crash").await;
@@ -143,7 +143,7 @@ async fn a_lost_connection_of_a_live_worker_counts_no_loss_in_the_same_process()
     let server = servers::rabbitmq();
     let (proxy, options_through_proxy) = proxied(&server).await;
     let spec = queue("lived").max_solo_crashes(1);
-    let worker = Process::with_queue(options_through_proxy, &spec).await;
+    let worker = process_with_queue(options_through_proxy, &spec).await;
     publish(&worker.broker, &spec.name, "a").await;
     // From the queue itself, and then from `:due`.
     for _ in 0..2 {
@@ -157,7 +157,7 @@ async fn a_lost_connection_of_a_live_worker_counts_no_loss_in_the_same_process()
     // Killed during a run that is not solo.
     receive_one(&worker.broker, &spec.name).await;
     worker.kill();
-    let next = Process::with_queue(options(&server), &spec).await;
+    let next = process_with_queue(options(&server), &spec).await;
     assert_eq!(receive_one(&next.broker, &spec.name).await.losses, 1, "suspect and no more");
     next.kill();
 }

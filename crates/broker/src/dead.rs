@@ -53,6 +53,33 @@ impl DeadLetterCause {
     }
 }
 
+/// Why a message becomes a dead letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Death {
+    /// The cause.
+    pub cause: DeadLetterCause,
+    /// Explanation in words.
+    pub reason: String,
+}
+
+impl Death {
+    /// Death of a message whose last attempt failed.
+    pub fn after_attempts(attempts: u32, error: &str) -> Self {
+        let reason = format!("gave up after {}: {error}", times(attempts, "attempt"));
+        Self { cause: DeadLetterCause::AttemptsUsedUp, reason }
+    }
+
+    /// Death of a message whose worker was lost so often while it ran nothing else.
+    pub fn after_solo_crashes(crashes: u32) -> Self {
+        let reason = format!("its worker was lost {} while it ran nothing else", times(crashes, "time"));
+        Self { cause: DeadLetterCause::WorkerLost, reason }
+    }
+}
+
+fn times(count: u32, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// A dead letter: the whole message, why it is dead, and its first and last error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {

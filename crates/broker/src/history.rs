@@ -1,6 +1,6 @@
 //! Delivery history of a message on brokers that keep it in headers.
 
-use crate::{Failure, Timestamp};
+use crate::{DeadLetterCause, Death, Failure, SettleOutcome, Timestamp, Verdict, limits};
 
 /// Header with the group of a message.
 pub const GROUP: &str = "x-crawlway-group";
@@ -61,7 +61,47 @@ impl Default for History {
     }
 }
 
+/// What becomes of a message by a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextStep {
+    /// It is done.
+    Done,
+    /// It is delivered again, with this history; not before [`History::not_before`].
+    Redeliver(History, SettleOutcome),
+    /// It becomes a dead letter, with this history.
+    Bury(History, Death),
+}
+
 impl History {
+    /// Applies a verdict. Long texts are truncated.
+    pub fn apply(mut self, verdict: Verdict, max_attempts: u32, now: Timestamp) -> NextStep {
+        let truncated = |text: String| limits::truncated(&text, limits::MAX_ERROR_BYTES).to_owned();
+        self.not_before = None;
+        match verdict {
+            Verdict::Done => NextStep::Done,
+            Verdict::Requeue => NextStep::Redeliver(self, SettleOutcome::Requeued),
+            Verdict::Defer { until } => {
+                self.not_before = Some(until).filter(|until| *until > now);
+                NextStep::Redeliver(self, SettleOutcome::Deferred)
+            }
+            Verdict::Dead { reason } => {
+                NextStep::Bury(self, Death { cause: DeadLetterCause::Refused, reason: truncated(reason) })
+            }
+            Verdict::Retry { after, error } => {
+                let failure = Failure { error: truncated(error), at: now };
+                if self.attempt >= max_attempts {
+                    let death = Death::after_attempts(self.attempt, &failure.error);
+                    self.record_error(failure);
+                    return NextStep::Bury(self, death);
+                }
+                self.record_attempt(failure);
+                self.not_before = Some(now + after).filter(|until| *until > now);
+                let attempt = self.attempt;
+                NextStep::Redeliver(self, SettleOutcome::Retrying { attempt })
+            }
+        }
+    }
+
     /// Counts a failed attempt.
     pub fn record_attempt(&mut self, failure: Failure) {
         self.record_error(failure);

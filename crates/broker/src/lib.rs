@@ -8,10 +8,12 @@
 pub mod dead;
 mod depth;
 mod error;
+mod forward;
 pub mod guarantees;
 pub mod history;
 mod length_limited;
 pub mod limits;
+mod local_queues;
 mod message;
 mod name;
 mod router;
@@ -23,12 +25,14 @@ pub use bytes::Bytes;
 pub use crawlway_clock::Timestamp;
 pub use crawlway_suspects as suspects;
 pub use dead::{
-    DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage, Failure, ReplayOutcome,
+    DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage, Death, Failure,
+    ReplayOutcome,
 };
 pub use depth::{Depth, Rates};
 pub use error::{BrokerError, PublishError, SettleError};
 pub use guarantees::{Aspect, Guarantees, Support};
 pub use length_limited::LengthLimited;
+pub use local_queues::LocalQueues;
 pub use message::{Defect, Delivery, Headers, Message, MessageId, Outgoing, Receipt, Target};
 pub use name::{ExchangeName, NameError, QueueName};
 pub use router::BrokerRouter;

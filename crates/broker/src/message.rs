@@ -194,6 +194,13 @@ pub struct Receipt {
     pub tag: u64,
 }
 
+impl Receipt {
+    /// A random epoch, so that receipts of other handles are fenced. The upper half is left free for callers that count on from it.
+    pub fn random_epoch() -> u64 {
+        u64::from_be_bytes(*uuid::Uuid::now_v7().as_bytes().last_chunk().unwrap_or(&[0; 8])) >> 1
+    }
+}
+
 /// A message delivered to a consumer, leased until it is settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {

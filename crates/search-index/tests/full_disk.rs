@@ -1,50 +1,12 @@
 //! A full disk: writes fail cleanly, reads go on, and writes recover once there is room.
-//!
-//! The test starts itself in a mount namespace with a small tmpfs, which needs root or unprivileged user namespaces.
-#![allow(clippy::print_stdout, reason = "it prints what libtest would")]
+#![allow(clippy::print_stdout, reason = "it prints how full the disk was")]
 
 use crawlway_search_index::{IndexOptions, TantivyIndex};
 use crawlway_store::{IndexedPage, PageIndex, StoreError, Timestamp, pages::SearchRequest};
-use std::{path::Path, process::Command};
-
-const DISK: &str = "16m";
+use std::path::PathBuf;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    match arguments.get(1).map(String::as_str) {
-        Some("--inside") => inside(Path::new(&arguments[2])),
-        Some("--list") => {}
-        _ => {
-            println!("\nrunning 1 test");
-            in_a_namespace();
-            println!("test writes_recover_from_a_full_disk ... ok");
-            println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
-        }
-    }
-}
-
-fn in_a_namespace() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let script = format!("mount -t tmpfs -o size={DISK} small \"$1\" && exec \"$2\" --inside \"$1\"");
-    let mut unshare = Command::new("unshare");
-    if !rustix::process::geteuid().is_root() {
-        unshare.args(["--user", "--map-root-user"]);
-    }
-    let status = unshare
-        .args(["--mount", "--", "sh", "-c", &script, "sh"])
-        .arg(folder.path())
-        .arg(std::env::current_exe().expect("our own path"))
-        .status()
-        .expect("`unshare` of util-linux starts");
-    assert!(
-        status.success(),
-        "the test inside the namespace fails, or namespaces are not allowed here: {status}"
-    );
-}
-
-fn inside(disk: &Path) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(fill_and_go_on(disk));
+    crawlway_testkit::full_disk::run("writes_recover_from_a_full_disk", "16m", fill_and_go_on);
 }
 
 /// Text that does not compress well.
@@ -69,7 +31,7 @@ fn page(number: u64) -> IndexedPage {
     }
 }
 
-async fn fill_and_go_on(disk: &Path) {
+async fn fill_and_go_on(disk: PathBuf) {
     let directory = disk.join("index");
     let index = TantivyIndex::open(&directory, IndexOptions::default()).expect("the directory opens");
     // Space to free later.

@@ -3,7 +3,10 @@
 
 pub mod certificates;
 pub mod foreign_client;
+pub mod full_disk;
 pub mod http;
+#[cfg(feature = "ledger")]
+pub mod ledger;
 pub mod private_kafka;
 pub mod private_mongodb;
 pub mod private_postgres;

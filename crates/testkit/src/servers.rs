@@ -64,6 +64,17 @@ pub fn kafka() -> String {
     address(KAFKA)
 }
 
+/// Environment variable with the URL of a stand-in of Amazon SQS on which tests create queues of their own.
+pub const SQS: &str = "CRAWLWAY_TEST_SQS";
+
+/// URL of the shared stand-in of SQS, such as `http://127.0.0.1:4578`.
+///
+/// # Panics
+/// If the variable is not set.
+pub fn sqs() -> String {
+    address(SQS)
+}
+
 /// Address and credentials of a RabbitMQ server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RabbitMq {

@@ -57,6 +57,17 @@ fn installed() -> Result<Installed> {
     install::ensure_installed(NAME, find_python, || install::packages(&PACKAGES))
 }
 
+/// Complete environment with these packages in this folder, if there is one.
+pub(super) fn find_environment(requirements: &str, folder: &Path) -> Option<PathBuf> {
+    let environment = folder.join(name_of(&find_python()?, requirements));
+    environment.join(READY).is_file().then_some(environment)
+}
+
+/// Environment with these packages in this folder, created if needed.
+pub(super) fn make_environment(requirements: &str, folder: &Path) -> Result<PathBuf> {
+    environment(&installed()?, requirements, folder)
+}
+
 /// Environment with these packages.
 fn environment(python: &Installed, requirements: &str, folder: &Path) -> Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -71,7 +82,7 @@ fn environment(python: &Installed, requirements: &str, folder: &Path) -> Result<
     if environment.exists() {
         fs::remove_dir_all(&environment).with_context(|| format!("removing {}", environment.display()))?;
     }
-    println!("installing Python packages for foreign clients with pip …");
+    println!("installing Python packages with pip …");
     let start = Instant::now();
     run(Command::new(python.folder.join(PROGRAM)).args(["-m", "venv"]).arg(&environment))?;
     let list = environment.join("requirements.txt");

@@ -35,8 +35,11 @@ const TABLE: &[Row] = &[
     // Conformance suites. Their tests inject faults into backends.
     ("broker-conformance", "broker conformance", ""),
     ("store-conformance", "store conformance", "clock store-* search-index"),
-    // Backends: their contract, and in tests its suite. Kafka cannot keep all state of its queues and has a ledger.
-    ("broker-kafka", "broker store clock tls", "testkit broker-conformance conformance store-sql"),
+    // What backends share that keep state of their queues in a ledger.
+    ("broker-ledger", "broker store", ""),
+    // Backends: their contract, and in tests its suite.
+    ("broker-kafka", "broker broker-ledger store clock tls", "testkit broker-conformance conformance"),
+    ("broker-sqs", "broker broker-ledger store clock tls", "testkit broker-conformance conformance"),
     ("broker-*", "broker clock lock tls", "testkit broker-conformance conformance"),
     // Their rate limiters are compared with the embedded one.
     ("store-redis", "store clock tls", "testkit store-conformance store-embedded"),

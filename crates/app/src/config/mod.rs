@@ -25,6 +25,7 @@ mod schema;
 mod search;
 pub(crate) mod secret;
 mod show;
+mod sqs;
 mod tls;
 mod value;
 
@@ -49,6 +50,7 @@ pub(crate) use requests::{RequestKind, RequestTable};
 pub(crate) use retention::RetentionSettings;
 pub(crate) use search::{IndexKind, SearchTable};
 pub(crate) use show::{Setting, as_toml, settings};
+pub(crate) use sqs::SqsSettings;
 pub(crate) use value::ByteSize;
 pub(crate) use value::Keep;
 

@@ -88,7 +88,7 @@ pub(super) mod redis {
         super::refused("Redis")
     }
 
-    #[cfg(feature = "kafka")]
+    #[cfg(any(feature = "kafka", feature = "sqs"))]
     pub(crate) async fn ledger(
         _: &Config,
         _: Option<Duration>,
@@ -128,5 +128,27 @@ pub(super) mod postgresql {
 
     pub(crate) async fn rate_limiter(_: &Config, _: &Records) -> anyhow::Result<Arc<dyn RateLimiter>> {
         super::refused("PostgreSQL")
+    }
+}
+
+#[cfg(not(feature = "sqs"))]
+pub(super) mod sqs {
+    use crate::config::{Config, SqsSettings};
+    use crawlway_broker::{QueueBackend, QueueSpec};
+    use std::sync::Arc;
+
+    pub(crate) async fn open(
+        config: &Config,
+        settings: &SqsSettings,
+    ) -> anyhow::Result<Arc<dyn QueueBackend>> {
+        open_later(config, settings)
+    }
+
+    pub(crate) fn open_later(_: &Config, _: &SqsSettings) -> anyhow::Result<Arc<dyn QueueBackend>> {
+        super::refused("SQS")
+    }
+
+    pub(crate) fn check(_: &Config, _: &SqsSettings, _: &str, _: &[QueueSpec]) -> Result<(), String> {
+        Ok(())
     }
 }

@@ -1,8 +1,10 @@
 //! Opens the brokers in use, and defines their queues.
 
-use super::{kafka, must_be_a_directory, not_while_served, rabbitmq};
+use super::{kafka, must_be_a_directory, not_while_served, rabbitmq, sqs};
 use crate::{
-    config::{BrokerInUse, ByteSize, Config, KafkaSettings, LedgerKind, RabbitSettings, RecordKind},
+    config::{
+        BrokerInUse, ByteSize, Config, KafkaSettings, LedgerKind, RabbitSettings, RecordKind, SqsSettings,
+    },
     flows::{self, FlowModule},
     output::warn,
     permissions,
@@ -33,6 +35,7 @@ pub(crate) struct BrokerSettings {
     embedded: EmbeddedSettings,
     pub(super) kafka: KafkaSettings,
     pub(super) rabbitmq: RabbitSettings,
+    pub(super) sqs: SqsSettings,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -41,6 +44,7 @@ enum BrokerKind {
     Embedded,
     Kafka,
     Rabbitmq,
+    Sqs,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -58,9 +62,12 @@ impl BrokerSettings {
 
     /// Whether it needs a ledger that is in the data directory with these records.
     pub(crate) fn owns_ledger(&self, records: RecordKind) -> bool {
-        self.kind == BrokerKind::Kafka
-            && self.kafka.ledger == LedgerKind::Records
-            && records == RecordKind::Embedded
+        let ledger = match self.kind {
+            BrokerKind::Embedded | BrokerKind::Rabbitmq => None,
+            BrokerKind::Kafka => Some(self.kafka.ledger),
+            BrokerKind::Sqs => Some(self.sqs.ledger),
+        };
+        ledger == Some(LedgerKind::Records) && records == RecordKind::Embedded
     }
 
     /// Name of the backend in health responses.
@@ -69,6 +76,7 @@ impl BrokerSettings {
             BrokerKind::Embedded => "embedded",
             BrokerKind::Kafka => "kafka",
             BrokerKind::Rabbitmq => "rabbitmq",
+            BrokerKind::Sqs => "sqs",
         }
     }
 
@@ -79,7 +87,8 @@ impl BrokerSettings {
             return Err("expected 64KiB to 1GiB".to_owned());
         }
         self.kafka.check()?;
-        self.rabbitmq.check()
+        self.rabbitmq.check()?;
+        self.sqs.check()
     }
 }
 
@@ -145,12 +154,14 @@ async fn open(
     broker: &BrokerInUse<'_>,
     connect: Connect,
 ) -> anyhow::Result<Arc<dyn QueueBackend>> {
-    let BrokerSettings { kind, embedded, kafka, rabbitmq } = broker.settings;
+    let BrokerSettings { kind, embedded, kafka, rabbitmq, sqs } = broker.settings;
     match (kind, connect) {
         (BrokerKind::Kafka, Connect::Now) => kafka::open(config, kafka, &broker.table()).await,
         (BrokerKind::Kafka, Connect::Later) => kafka::open_later(config, kafka, &broker.table()),
         (BrokerKind::Rabbitmq, Connect::Now) => rabbitmq::open(rabbitmq, &broker.table()).await,
         (BrokerKind::Rabbitmq, Connect::Later) => rabbitmq::open_later(rabbitmq, &broker.table()),
+        (BrokerKind::Sqs, Connect::Now) => sqs::open(config, sqs).await,
+        (BrokerKind::Sqs, Connect::Later) => sqs::open_later(config, sqs),
         (BrokerKind::Embedded, _) => {
             not_while_served(config)?;
             permissions::data_directory(&config.data_dir)?;
@@ -180,6 +191,7 @@ pub(super) fn check_brokers(config: &Config) -> Vec<Result<(), String>> {
             BrokerKind::Embedded => Ok(()),
             BrokerKind::Kafka => kafka::check(config, &broker.settings.kafka, &broker.table(), &here),
             BrokerKind::Rabbitmq => rabbitmq::check(&broker.settings.rabbitmq, &broker.table(), &here),
+            BrokerKind::Sqs => sqs::check(config, &broker.settings.sqs, &broker.table(), &here),
         }
     };
     config.brokers_in_use(&flows).iter().map(check).collect()

@@ -5,7 +5,8 @@
     feature = "mongodb",
     feature = "postgresql",
     feature = "rabbitmq",
-    feature = "redis"
+    feature = "redis",
+    feature = "sqs"
 )))]
 mod absent;
 mod broker;
@@ -13,7 +14,7 @@ mod check;
 mod dependencies;
 #[cfg(feature = "kafka")]
 mod kafka;
-#[cfg(feature = "kafka")]
+#[cfg(any(feature = "kafka", feature = "sqs"))]
 mod ledger;
 #[cfg(feature = "mongodb")]
 mod mongodb;
@@ -23,6 +24,8 @@ mod postgresql;
 mod rabbitmq;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "sqs")]
+mod sqs;
 mod stage_leases;
 mod stores;
 
@@ -36,6 +39,8 @@ use absent::postgresql;
 use absent::rabbitmq;
 #[cfg(not(feature = "redis"))]
 use absent::redis;
+#[cfg(not(feature = "sqs"))]
+use absent::sqs;
 
 pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, queues_of};
 pub(crate) use check::{Listens, check};

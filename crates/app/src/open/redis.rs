@@ -37,12 +37,12 @@ pub(super) async fn tokens(config: &Config, within: Option<Duration>) -> anyhow:
 }
 
 /// Ledger of brokers; `within` overrides the connect timeout.
-#[cfg(feature = "kafka")]
+#[cfg(any(feature = "kafka", feature = "sqs"))]
 pub(super) async fn ledger(
     config: &Config,
     within: Option<Duration>,
 ) -> anyhow::Result<Arc<dyn crawlway_store::Ledger>> {
-    let store = open(config, "broker.kafka.ledger", within).await?;
+    let store = open(config, "the ledger of a broker", within).await?;
     Ok(Arc::new(store.ledger(crawlway_store::LedgerPolicy::default())?))
 }
 

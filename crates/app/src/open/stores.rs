@@ -22,7 +22,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 /// Database of the embedded records, below the data directory.
 const RECORDS_FILE: &str = "records.db";
 /// Database of the embedded ledger of brokers, below the data directory.
-#[cfg(feature = "kafka")]
+#[cfg(any(feature = "kafka", feature = "sqs"))]
 const LEDGER_FILE: &str = "ledger.db";
 /// State of the embedded rate limiter, below the data directory.
 const RATE_LIMITER_DIRECTORY: &str = "gate";
@@ -204,7 +204,7 @@ pub(crate) async fn records(config: &Config, within: Option<Duration>) -> anyhow
 }
 
 /// Opens the ledger of brokers in the database of the records, or in a file of its own if they are embedded.
-#[cfg(feature = "kafka")]
+#[cfg(any(feature = "kafka", feature = "sqs"))]
 pub(super) async fn ledger(
     config: &Config,
     within: Option<Duration>,

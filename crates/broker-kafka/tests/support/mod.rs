@@ -6,8 +6,7 @@ use crawlway_broker::{
     Verdict,
 };
 use crawlway_broker_kafka::{KafkaBroker, Options};
-use crawlway_store::{Ledger, LedgerPolicy};
-use crawlway_store_sql::{Database, SqlOptions, SqlStore};
+pub(crate) use crawlway_testkit::ledger::TestLedger;
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions},
@@ -16,11 +15,8 @@ use rdkafka::{
 };
 use std::{
     collections::BTreeSet,
-    sync::Arc,
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
-use tokio::runtime::{Handle, Runtime};
 
 /// Timeout of everything that must happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
@@ -34,53 +30,10 @@ pub(crate) fn options(servers: &str) -> Options {
     }
 }
 
-/// Ledger of one test, shared by its processes.
-pub(crate) struct TestLedger {
-    pub(crate) ledger: Arc<dyn Ledger>,
-    _folder: TempDir,
-}
+pub(crate) type Process = crawlway_broker_conformance::Process<LengthLimited<KafkaBroker>>;
 
-impl TestLedger {
-    pub(crate) async fn open() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let database = Database::Sqlite(folder.path().join("ledger.db"));
-        let store = SqlStore::open(SqlOptions::new(database)).await.expect("the store opens");
-        let policy = LedgerPolicy { session_lease: Duration::from_secs(2), ..LedgerPolicy::default() };
-        Self { ledger: Arc::new(store.ledger(policy).expect("the policy is valid")), _folder: folder }
-    }
-}
-
-/// Broker handle with a runtime of its own, which stands for a process: shutting it down is a kill.
-pub(crate) struct Process {
-    pub(crate) broker: Arc<LengthLimited<KafkaBroker>>,
-    runtime: Option<Runtime>,
-}
-
-impl Process {
-    pub(crate) async fn start(options: Options, ledger: Arc<dyn Ledger>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        let connecting = runtime.spawn(crawlway_broker_kafka::connect(options, ledger));
-        let broker = connecting.await.expect("the connecting task").expect("the server answers");
-        Self { broker: Arc::new(broker), runtime: Some(runtime) }
-    }
-
-    /// Ends all its tasks at once.
-    pub(crate) fn kill(self) {
-        drop(self);
-    }
-
-    pub(crate) fn handle(&self) -> Handle {
-        self.runtime.as_ref().expect("it runs").handle().clone()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
+pub(crate) async fn start(options: Options, ledger: &TestLedger) -> Process {
+    Process::start(crawlway_broker_kafka::connect(options, ledger.ledger.clone())).await
 }
 
 /// Deletes the topics of a broker's queues: the server is shared, and thousands of them would use up its memory.

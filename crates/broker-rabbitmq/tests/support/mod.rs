@@ -22,10 +22,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    runtime::Runtime,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Timeout of everything that must happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
@@ -61,29 +58,12 @@ pub(crate) async fn open(options: Options, spec: &QueueSpec) -> Arc<RabbitBroker
     Arc::new(broker)
 }
 
-/// Broker handle with a runtime of its own, which stands for a process: shutting it down is a kill.
-pub(crate) struct Process {
-    pub(crate) broker: Arc<RabbitBroker>,
-    pub(crate) runtime: Runtime,
-}
+pub(crate) type Process = crawlway_broker_conformance::Process<RabbitBroker>;
 
-impl Process {
-    pub(crate) async fn start(options: Options) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        let broker = runtime.spawn(RabbitBroker::connect(options)).await.expect("the connecting task");
-        Self { broker: Arc::new(broker.expect("the server answers")), runtime }
-    }
-
-    pub(crate) async fn with_queue(options: Options, spec: &QueueSpec) -> Self {
-        let process = Self::start(options).await;
-        process.broker.declare(std::slice::from_ref(spec)).await.expect("the queue is declared");
-        process
-    }
-
-    pub(crate) fn kill(self) {
-        self.runtime.shutdown_background();
-    }
+pub(crate) async fn process_with_queue(options: Options, spec: &QueueSpec) -> Process {
+    let process = Process::start(RabbitBroker::connect(options)).await;
+    process.broker.declare(std::slice::from_ref(spec)).await.expect("the queue is declared");
+    process
 }
 
 pub(crate) async fn publish(broker: &RabbitBroker, queue: &QueueName, body: &str) {
