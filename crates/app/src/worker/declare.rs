@@ -18,7 +18,8 @@ impl Process<'_> {
             let is_here = |spec: &&QueueSpec| used.queues.contains(&spec.name);
             let specs: Vec<QueueSpec> = queues.iter().filter(is_here).cloned().collect();
             opening::declare(broker, used.dependency(), &specs, opening).await?;
-            if let Some(QueueSpec { name, .. }) = specs.first() {
+            if let Some(QueueSpec { name, .. }) = specs.iter().min_by(|one, other| one.name.cmp(&other.name))
+            {
                 opening.readiness.opened(used.dependency(), Probe::broker(broker.clone(), name.clone()));
             }
             declared[used.name].set(Arc::new(()));
