@@ -15,7 +15,7 @@ use crate::workspace;
 
 /// Test targets of the lanes, the slowest first. The last lane has all other targets.
 const LANES: [(&str, &[&str]); 2] =
-    [("backends", &["conformance", "faults"]), ("crawls", &["crawl", "attacks", "demo", "docs"])];
+    [("backends", &["conformance", "faults"]), ("processes", &["crawl", "attacks", "demo", "docs", "up"])];
 const LAST_LANE: &str = "others";
 
 /// Folder of the lanes' output, below the target directory.
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn each_target_is_in_one_lane() {
         let targets: BTreeSet<String> =
-            ["conformance", "crawl", "docs", "kafka_faults", "three_nodes", "up", "wire"]
+            ["conformance", "crawl", "deploy", "docs", "kafka_faults", "three_nodes", "up", "wire"]
                 .map(str::to_owned)
                 .into();
         let lanes = lanes(&targets);
@@ -161,10 +161,10 @@ mod tests {
             .filter_map(|(option, value)| (option == "--test").then_some(value))
             .collect();
         selected.sort();
-        assert_eq!(selected, ["conformance", "crawl", "docs", "up", "wire"], "{lanes:?}");
+        assert_eq!(selected, ["conformance", "crawl", "deploy", "docs", "up", "wire"], "{lanes:?}");
         let last = &lanes.last().expect("a last lane").1;
         assert!(last[0].contains(&"--lib".to_owned()) && last[3] == ["--doc"], "{last:?}");
-        assert_eq!(last[2], ["--test", "up", "--", "--skip", "kafka"]);
+        assert_eq!(last[2], ["--test", "deploy", "--", "--skip", "kafka"]);
     }
 
     #[test]
