@@ -78,7 +78,8 @@ pub(super) async fn racing_callers_keep_to_the_limits(mut t: Fixture<'_>) {
 pub(super) async fn any_schedule_keeps_to_the_limits(h: Fresh<'_>) {
     let mut t = Fixture::with(h, RateLimitPolicy { breaker: None, ..RateLimitPolicy::default() }).await;
     let handles = [t.store.clone(), t.another_handle().await];
-    for seed in 0..20 {
+    // The rules have their own property test; these are about what a store does with them.
+    for seed in 0..6 {
         let jitter = Jitter::seeded(seed);
         let plan = Plan { late: 500, ..Plan::quiet(150, all_kinds(&jitter), 60_000, 0..=2000) };
         let day = pass_day(&mut t, &handles, &plan, &jitter).await;
@@ -89,7 +90,7 @@ pub(super) async fn any_schedule_keeps_to_the_limits(h: Fresh<'_>) {
 pub(super) async fn a_schedule_with_blocks_and_deaths_keeps_to_the_limits(h: Fresh<'_>) {
     let mut t = Fixture::with(h, RateLimitPolicy::default()).await;
     let handles = [t.store.clone(), t.another_handle().await];
-    for seed in 100..115 {
+    for seed in 100..105 {
         let jitter = Jitter::seeded(seed);
         let plan = Plan {
             late: 40_000,
