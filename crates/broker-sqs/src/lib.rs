@@ -8,7 +8,7 @@
 //! ```
 //!
 //! * A queue is a FIFO queue, so that publishes can be repeated under a deduplication id. Without ordering each message is a group of its own.
-//! * Polls are tasks that nobody cancels: a closed connection would leave a poll at the server, which hides a message.
+//! * Polls are tasks that run to their end: a closed connection would leave a poll at the server, which hides a message.
 //! * A short visibility timeout is renewed while a delivery is leased. So the messages of a killed process come back soon.
 //! * What SQS cannot keep is in the ledger: which worker has a message, attempts, dead letters, pauses and bindings.
 //!

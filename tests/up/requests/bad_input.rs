@@ -1,6 +1,6 @@
 //! Bad input: each is refused or dead-lettered with its reason, and the work goes on.
 
-use super::deployment::{EMAIL, Shared, ready, single_process};
+use super::deployment::{EMAIL, Shared, ready, single_process, single_process_on_redis};
 use crate::{inventory::Site, lab::Up};
 use crawlway_testkit::{
     http,
@@ -28,7 +28,7 @@ fn invalid_calls_are_refused_with_the_field() {
         (json!({ "url": site.url("/ok/1"), "depth": 2 }), "depth"),
         (json!({ "url": site.url("/ok/1"), "email": "a\nb@example.com" }), "email"),
         (json!({ "url": site.url("/ok/1"), "email": "a:b@example.com" }), "email"),
-        (json!({ "url": site.url("/ok/1"), "email": "nobody" }), "email"),
+        (json!({ "url": site.url("/ok/1"), "email": "not-an-address" }), "email"),
         (json!({ "url": site.url("/ok/1"), "email": "\u{430}@example.com" }), "email"),
     ] {
         let (status, problem) = up.post("/api/requests", &body);
@@ -44,7 +44,7 @@ fn invalid_calls_are_refused_with_the_field() {
         (format!("/api/requests?email={EMAIL}&limit=0"), 400),
         (format!("/api/requests?email={EMAIL}&cursor=odd"), 400),
         (format!("/api/requests?email={EMAIL}&odd=1"), 400),
-        ("/api/requests?email=nobody".to_owned(), 400),
+        ("/api/requests?email=not-an-address".to_owned(), 400),
         (format!("/api/requests/unknown?email={EMAIL}"), 404),
     ] {
         assert_eq!(up.get(&path).0, status, "{path}");
@@ -91,7 +91,7 @@ pub(crate) fn invalid_requests(url: &str) -> Vec<Case> {
         ),
         (json!({ "headers": headers("b-6", EMAIL), "size": 1_000_000 }), "the limit is 65536", Some("b-6")),
         (with(json!({ "id": "b-7" }), url), "header `email` is missing", None),
-        (with(headers("b-8", "nobody"), url), "header `email`: expected an e-mail", None),
+        (with(headers("b-8", "not-an-address"), url), "header `email`: expected an e-mail", None),
         (json!({ "body": url }), "header `id` is missing", None),
     ]
 }
@@ -176,12 +176,7 @@ fn users_do_not_see_the_address_of_a_name_that_the_guard_refuses() {
 fn an_admin_reads_what_another_program_has_stored_under_capital_letters() {
     let site = Site::serve();
     let redis = PrivateRedis::start(Persistence::AppendOnly);
-    let mut lab = single_process(&site, "");
-    lab.variables = vec![
-        ("CRAWLWAY_ONLY_PROCESS", "true".to_owned()),
-        ("CRAWLWAY_REDIS__URL", redis.url()),
-        ("CRAWLWAY_REQUESTS__STORE", "redis".to_owned()),
-    ];
+    let lab = single_process_on_redis(&site, &redis);
     let foreign = r#"{"id":"f-1","url":"https://a.example/","email":"User@Example.org","status":"completed","result":7,"createdAt":"2026-11-15T09:30:00Z"}"#;
     redis.command(&format!("HSET crawls:User@Example.org f-1 '{foreign}'")).unwrap();
     let up = ready(lab.up());

@@ -1,6 +1,6 @@
 //! Dead letters of the flow: their trails, replays, and answers that cannot be stored.
 
-use super::deployment::{EMAIL, Shared, ready, single_process};
+use super::deployment::{EMAIL, Shared, ready, single_process, single_process_on_redis};
 use crate::{inventory::Site, lab::Lab};
 use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
@@ -69,12 +69,7 @@ fn the_trail_of_a_dead_letter_is_found_by_its_message_and_has_its_replay() {
 fn an_answer_that_cannot_be_stored_holds_up_no_other() {
     let site = Site::serve();
     let redis = PrivateRedis::start(Persistence::AppendOnly);
-    let mut lab = single_process(&site, "");
-    lab.variables = vec![
-        ("CRAWLWAY_ONLY_PROCESS", "true".to_owned()),
-        ("CRAWLWAY_REDIS__URL", redis.url()),
-        ("CRAWLWAY_REQUESTS__STORE", "redis".to_owned()),
-    ];
+    let lab = single_process_on_redis(&site, &redis);
     redis.command(&format!("SET crawls:{BAD_EMAIL} another-type")).unwrap();
     let answer = |number: usize| {
         let email = if number == 3 { BAD_EMAIL } else { EMAIL };

@@ -29,6 +29,17 @@ pub(crate) fn single_process(site: &Site, settings: &str) -> Lab {
     site.lab(&format!("{SETTINGS}{settings}"))
 }
 
+/// One process with the requests in Redis and everything else embedded.
+pub(crate) fn single_process_on_redis(site: &Site, redis: &PrivateRedis) -> Lab {
+    let mut lab = single_process(site, "");
+    lab.variables = vec![
+        ("CRAWLWAY_ONLY_PROCESS", "true".to_owned()),
+        ("CRAWLWAY_REDIS__URL", redis.url()),
+        ("CRAWLWAY_REQUESTS__STORE", "redis".to_owned()),
+    ];
+    lab
+}
+
 /// Broker of a deployment.
 pub(crate) enum Broker {
     RabbitMq(VirtualHost),

@@ -47,7 +47,7 @@ async fn dead_letters_are_listed_with_filters_and_pagination() {
         ("until=1h", 0),
         ("since=2026-01-01&until=2999-01-01T00:00:00Z", 5),
         ("error=anything", 0),
-        ("message_id=nobody", 0),
+        ("message_id=unknown", 0),
     ] {
         assert_eq!(ids(&gateway.get(&format!("/api/dead?{filter}")).await.ok(200)).len(), many, "{filter}");
     }
