@@ -63,6 +63,7 @@ pub fn connect_later(
     let guarantees = guarantees::guarantees(options.max_message);
     let engine = Arc::new(Engine::new(Connection::new(options)?, ledger, Handle::current()));
     engine.runtime.spawn(engine.clone().watch());
+    engine.runtime.spawn(engine.clone().remove_done());
     Ok(LengthLimited::new(KafkaBroker { engine }, guarantees))
 }
 

@@ -25,6 +25,7 @@ use rdkafka::{
     config::FromClientConfigAndContext as _,
     consumer::{BaseConsumer, Consumer as _},
     error::{KafkaError, KafkaResult},
+    message::BorrowedMessage,
 };
 use std::{
     sync::{
@@ -38,6 +39,9 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// Maximum time of one poll, after which the thread looks whether it has to stop.
 const POLL: Duration = Duration::from_millis(100);
+/// Maximum number and size of the records that are buffered before receivers are woken.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// Work of a thread, until it is stopped.
 type Work = fn(&BaseConsumer<Rebalance>, &LocalQueue, &AtomicBool);
@@ -103,25 +107,30 @@ fn subscribe(client: &BaseConsumer<Rebalance>, local: &LocalQueue) -> KafkaResul
 /// Polls until the consumer is stopped, and leaves the group.
 fn poll(client: &BaseConsumer<Rebalance>, local: &LocalQueue, stop: &AtomicBool) {
     let context = client.context();
+    let max_gap = max_gap(context);
     while !stop.load(Ordering::Relaxed) {
-        match client.poll(POLL) {
-            Some(Ok(record)) => {
-                let Some(source) = local.names.source(record.topic(), record.partition()) else { continue };
-                let record = wire::decode(source, &record);
-                let mut state = local.state();
-                if !state.accept(record, Timestamp::now()) {
-                    tracing::warn!(queue = %local.queue, "the topic was made anew; its partition starts over");
+        let (mut count, mut bytes) = (0, 0);
+        // What has arrived is buffered at once, and receivers are woken once.
+        while count < BATCH && bytes < BATCH_BYTES {
+            match client.poll(if count == 0 { POLL } else { Duration::ZERO }) {
+                Some(Ok(record)) => {
+                    (count, bytes) = (count + 1, bytes + record.payload_len());
+                    if !accept(local, &record, max_gap) {
+                        break;
+                    }
                 }
-                update_flow(client, local, &mut state);
-                drop(state);
-                context.connection.health.set_down(false);
-                local.wake();
+                Some(Err(error)) => {
+                    tracing::debug!(queue = %local.queue, %error, "consuming");
+                    context.connection.health.record(&error);
+                    break;
+                }
+                None => break,
             }
-            Some(Err(error)) => {
-                tracing::debug!(queue = %local.queue, %error, "consuming");
-                context.connection.health.record(&error);
-            }
-            None => {}
+        }
+        if count > 0 {
+            update_flow(client, local, &mut local.state());
+            context.connection.health.set_down(false);
+            local.changed.notify_waiters();
         }
         if context.rejoin.swap(false, Ordering::Relaxed) {
             client.unsubscribe();
@@ -137,6 +146,17 @@ fn poll(client: &BaseConsumer<Rebalance>, local: &LocalQueue, stop: &AtomicBool)
     }
 }
 
+/// Buffers a received record. `false` if its partition has to be paused before the next one.
+fn accept(local: &LocalQueue, record: &BorrowedMessage<'_>, max_gap: u64) -> bool {
+    let Some(source) = local.names.source(record.topic(), record.partition()) else { return true };
+    let record = wire::decode(source, record);
+    let mut state = local.state();
+    if !state.accept(record, Timestamp::now()) {
+        tracing::warn!(queue = %local.queue, "the topic was made anew; its partition starts over");
+    }
+    state.partitions.get(&source).is_none_or(|partition| !partition.should_pause(max_gap))
+}
+
 /// Commits what has changed until the consumer is stopped. In a thread of its own, since only a call that waits returns its result.
 fn commit(client: &BaseConsumer<Rebalance>, local: &LocalQueue, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
@@ -148,22 +168,22 @@ fn commit(client: &BaseConsumer<Rebalance>, local: &LocalQueue, stop: &AtomicBoo
     }
 }
 
+fn max_gap(context: &Rebalance) -> u64 {
+    u64::from(context.connection.options.max_gap.min(MAX_GAP))
+}
+
 /// Pauses partitions that are full, and resumes those that are not any more.
 fn update_flow(client: &BaseConsumer<Rebalance>, local: &LocalQueue, state: &mut QueueState) {
-    let max_gap = u64::from(client.context().connection.options.max_gap.min(MAX_GAP));
-    let (mut full, mut free) = (TopicPartitionList::new(), TopicPartitionList::new());
+    let max_gap = max_gap(client.context());
     for (source, partition) in &mut state.partitions {
         let pause = partition.should_pause(max_gap);
         if pause != partition.is_paused {
-            let list = if pause { &mut full } else { &mut free };
+            let mut list = TopicPartitionList::new();
             list.add_partition(local.names.topic(source.topic), source.partition);
+            let _ = if pause { client.pause(&list) } else { client.resume(&list) };
             partition.is_paused = pause;
+            // It may have records that block it.
+            local.keeper.notify_one();
         }
-    }
-    if full.count() > 0 {
-        let _ = client.pause(&full);
-    }
-    if free.count() > 0 {
-        let _ = client.resume(&free);
     }
 }

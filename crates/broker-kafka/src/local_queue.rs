@@ -72,8 +72,10 @@ pub(crate) struct LocalQueue {
     pub(crate) queue: QueueName,
     pub(crate) names: Names,
     state: Mutex<QueueState>,
-    /// Wakes receivers, and calls that wait for a commit.
+    /// Wakes receivers.
     pub(crate) changed: Notify,
+    /// Wakes calls that wait for a commit.
+    pub(crate) commits: Notify,
     /// Wakes the keeper.
     pub(crate) keeper: Notify,
 }
@@ -94,6 +96,7 @@ impl LocalQueue {
                 next_number: 1,
             }),
             changed: Notify::new(),
+            commits: Notify::new(),
             keeper: Notify::new(),
         }
     }
@@ -108,6 +111,7 @@ impl LocalQueue {
 
     pub(crate) fn wake(&self) {
         self.changed.notify_waiters();
+        self.commits.notify_waiters();
         self.keeper.notify_one();
     }
 }
@@ -305,13 +309,13 @@ impl LocalQueue {
     /// Waits until everything that is settled is committed.
     pub(crate) async fn all_committed(&self) {
         loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
+            let commits = self.commits.notified();
+            tokio::pin!(commits);
+            commits.as_mut().enable();
             if self.state().partitions.values().all(|partition| partition.committed == partition.version) {
                 return;
             }
-            changed.await;
+            commits.await;
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::{
     engine::Engine,
-    names::{self, Names},
+    names::{self, Names, Topic},
     wire::{self, Publication},
 };
 use crawlway_broker::{Outgoing, PublishError, QueueName, Timestamp};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// Records of one message: a range of the batch.
 type Routed = std::ops::Range<usize>;
@@ -46,11 +46,16 @@ impl Engine {
         queue: &QueueName,
         now: Timestamp,
     ) -> Result<Publication, PublishError> {
-        let names = Names::new(queue, &self.connection.options.group_prefix);
+        let local = self.queues.find(queue);
+        // A queue of an exchange may be declared by another process alone.
+        let names = local.as_ref().map_or_else(
+            || Cow::Owned(Names::new(queue, &self.connection.options.group_prefix)),
+            |local| Cow::Borrowed(&local.names),
+        );
         let remaining: Option<Duration> =
             message.not_before.filter(|time| *time > now).map(|time| time.since(now));
-        let topic = if remaining.is_some() { names.wait } else { names.main };
-        let mut publication = wire::encode_new(message, topic);
+        let topic = names.topic(if remaining.is_some() { Topic::Wait } else { Topic::Main });
+        let mut publication = wire::encode_new(message, topic.to_owned());
         publication.partition = remaining.map(names::tier);
         let (size, limit) = (publication.size(), self.connection.options.max_record());
         if size > limit {

@@ -216,7 +216,7 @@ impl Rebalance {
             }
         }
         drop(state);
-        self.local.changed.notify_waiters();
+        self.local.commits.notify_waiters();
         if let Err(error) = &result
             && error.rdkafka_error_code() == Some(RDKafkaErrorCode::OffsetMetadataTooLarge)
             && !self.without_metadata.swap(true, Ordering::Relaxed)

@@ -56,7 +56,9 @@ impl Engine {
             let (entries, next) = {
                 let mut state = local.state();
                 state.advance(now);
-                (state.candidates(max), state.next_time())
+                let entries = state.candidates(max);
+                let next = if entries.is_empty() { state.next_time() } else { None };
+                (entries, next)
             };
             if !entries.is_empty() {
                 let taking = Taking { local: &local, count: entries.len(), entries };

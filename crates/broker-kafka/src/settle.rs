@@ -22,8 +22,12 @@ use crawlway_broker::{
     Death, QueueName, Receipt, SettleError, SettleOutcome, Timestamp, Verdict,
     history::{History, NextStep},
 };
-use crawlway_broker_ledger::{MessageKey, Settlement};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use crawlway_broker_ledger::MessageKey;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Maximum wait for the commit of a settled delivery. After it the commit still follows, unless the process ends before.
 const COMMIT_WAIT: Duration = Duration::from_secs(5);
@@ -46,8 +50,8 @@ enum Plan {
 struct Settled {
     local: Arc<LocalQueue>,
     keys: Vec<MessageKey>,
-    /// Partition, epoch and version of each.
-    versions: Vec<(Source, u64, u64)>,
+    /// Last version of each partition and epoch.
+    versions: HashMap<(Source, u64), u64>,
 }
 
 type Answer = Result<SettleOutcome, SettleError>;
@@ -146,10 +150,10 @@ impl Engine {
             let settled = entry.and_then(|entry| {
                 let partition = state.partition_of(&entry)?;
                 partition.settle(entry.record.offset);
-                Some((entry.record.source, partition.epoch, partition.version))
+                Some(((entry.record.source, partition.epoch), partition.version))
             });
             drop(state);
-            let Some(version) = settled else {
+            let Some((partition, version)) = settled else {
                 fenced.push((index, SettleError::Fenced { queue: claim.local.queue.clone() }));
                 continue;
             };
@@ -157,18 +161,18 @@ impl Engine {
             let settled = queues.entry(claim.local.queue.clone()).or_insert_with(|| Settled {
                 local: claim.local.clone(),
                 keys: Vec::new(),
-                versions: Vec::new(),
+                versions: HashMap::new(),
             });
             settled.keys.push(key);
-            settled.versions.push(version);
+            settled.versions.insert(partition, version);
         }
         for (queue, Settled { local, keys, versions }) in queues {
             if let Some(consumer) = self.consumer(&queue) {
                 consumer.update(&local);
             }
-            local.wake();
+            local.changed.notify_waiters();
             let _ = tokio::time::timeout(COMMIT_WAIT, committed(&local, &versions)).await;
-            self.ledger.settle(keys, &Settlement::Done).await;
+            self.ledger.remove_done(keys);
         }
         fenced
     }
@@ -220,18 +224,22 @@ fn release(claim: &Claim, detail: &str) -> SettleError {
 }
 
 /// Waits until all these changes are committed, or their assignments have ended.
-async fn committed(local: &LocalQueue, versions: &[(Source, u64, u64)]) {
+async fn committed(local: &LocalQueue, versions: &HashMap<(Source, u64), u64>) {
     loop {
-        let changed = local.changed.notified();
-        tokio::pin!(changed);
-        changed.as_mut().enable();
-        let is_open = |(source, epoch, version): &(Source, u64, u64)| {
-            local.state().is_committed(*source, *epoch, *version) == Some(false)
+        let commits = local.commits.notified();
+        tokio::pin!(commits);
+        commits.as_mut().enable();
+        let is_done = {
+            let state = local.state();
+            let is_open = |(&(source, epoch), &version): (&(Source, u64), &u64)| {
+                state.is_committed(source, epoch, version) == Some(false)
+            };
+            !versions.iter().any(is_open)
         };
-        if !versions.iter().any(is_open) {
+        if is_done {
             return;
         }
-        changed.await;
+        commits.await;
     }
 }
 

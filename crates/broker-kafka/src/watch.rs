@@ -35,6 +35,16 @@ impl Engine {
         }
     }
 
+    /// Removes done messages from the ledger, until the broker is closed.
+    pub(crate) async fn remove_done(self: Arc<Self>) {
+        while !self.is_closed() {
+            tokio::select! {
+                () = self.ledger.done_removed() => {}
+                () = self.closing.notified() => {}
+            }
+        }
+    }
+
     fn keys_in_flight(&self) -> Vec<MessageKey> {
         let mut keys = Vec::new();
         for local in self.queues.all() {

@@ -13,11 +13,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
+use tokio::sync::Notify;
 
 /// Maximum number of old rows that are removed at once.
 const PURGE_ROWS: usize = 1000;
+/// Time in which done messages are gathered, so that they are removed in one call.
+const REMOVE_DELAY: Duration = Duration::from_millis(10);
 
 /// Error of a call to the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +48,9 @@ pub struct LedgerHandle {
     pub(crate) bindings: Mutex<HashMap<String, Bindings>>,
     /// Number of pauses and resumes by this handle.
     pause_changes: AtomicU64,
+    /// Messages that are done, and not yet removed.
+    done: Mutex<Vec<MessageKey>>,
+    done_added: Notify,
 }
 
 impl LedgerHandle {
@@ -56,6 +62,8 @@ impl LedgerHandle {
             session: Session::default(),
             bindings: Mutex::default(),
             pause_changes: AtomicU64::new(0),
+            done: Mutex::default(),
+            done_added: Notify::new(),
         }
     }
 
@@ -78,6 +86,21 @@ impl LedgerHandle {
         if let Err(error) = self.try_settle(keys, settlement).await {
             tracing::debug!(%error, "settling in the ledger");
         }
+    }
+
+    /// Has done messages removed soon, together with others. To be called when they cannot be delivered again: a row that is left
+    /// behind by a crash changes nothing.
+    pub fn remove_done(&self, keys: Vec<MessageKey>) {
+        self.done.lock().extend(keys);
+        self.done_added.notify_one();
+    }
+
+    /// Waits for done messages, and removes them.
+    pub async fn done_removed(&self) {
+        self.done_added.notified().await;
+        tokio::time::sleep(REMOVE_DELAY).await;
+        let keys = std::mem::take(&mut *self.done.lock());
+        self.settle(keys, &Settlement::Done).await;
     }
 
     /// Settles messages, if there is a session.
