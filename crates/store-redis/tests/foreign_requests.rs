@@ -23,9 +23,9 @@ fn user(name: &str) -> String {
     format!("{name}.{}@example.com", uuid::Uuid::now_v7())
 }
 
-async fn write(client: &mut MultiplexedConnection, email: &str, id: &str, value: &str) {
+async fn write(client: &mut MultiplexedConnection, email: &str, id: &str, value: impl AsRef<[u8]>) {
     let key = format!("crawls:{email}");
-    let () = redis::cmd("HSET").arg(key).arg(id).arg(value).query_async(client).await.unwrap();
+    let () = redis::cmd("HSET").arg(key).arg(id).arg(value.as_ref()).query_async(client).await.unwrap();
 }
 
 fn failed(key: RequestKey) -> Answer {
@@ -67,6 +67,19 @@ async fn a_pending_request_without_a_deadline_fails_once_it_is_read_past_its_tim
         assert_eq!(store.expire("no answer", 10).await.unwrap(), 1);
         let status = async |request: &CrawlRequest| store.get(&request.key()).await.unwrap().unwrap().status;
         assert_eq!((status(&old).await, status(&new).await), (RequestStatus::Failed, RequestStatus::Pending));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_replaces_a_value_that_is_not_text() {
+    let (store, mut client) = open().await;
+    let email = user("binary");
+    let latin1 = b"{\"id\":\"latin\",\"url\":\"https://a.example/\xe9\",\"email\":\"x\",\"status\":\"pending\",\"result\":null}";
+    for (id, value) in [("ff", &b"\xff"[..]), ("latin", latin1)] {
+        write(&mut client, &email, id, value).await;
+        let key = RequestKey::new(&*email, id);
+        assert_eq!(store.apply(&[failed(key.clone())]).await.unwrap(), [ApplyOutcome::Created]);
+        assert_eq!(store.get(&key).await.unwrap().unwrap().status, RequestStatus::Failed);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Answers and deadlines: how a request ends.
 
 use super::{RedisRequests, Swap, keys, parse};
-use crate::{fault::Fault, script::text};
+use crate::fault::Fault;
 use crawlway_store::{
     StoreError,
     requests::{Answer, ApplyOutcome, CrawlRequest, RequestKey, RequestStatus, error_result},
@@ -14,7 +14,7 @@ const MAX_ATTEMPTS: usize = 5;
 
 /// A request as one process sees it before it applies an answer.
 struct Current {
-    text: String,
+    value: Vec<u8>,
     request: Option<CrawlRequest>,
     deleted: bool,
     /// Whether a deadline is set, which is removed last.
@@ -22,23 +22,30 @@ struct Current {
 }
 
 /// A request with the URL of the value that it replaces, which another program has written in its own form.
-fn with_url(request: CrawlRequest, replaced: &str) -> CrawlRequest {
-    let replaced: Option<serde_json::Value> = serde_json::from_str(replaced).ok();
+fn with_url(request: CrawlRequest, replaced: &[u8]) -> CrawlRequest {
+    let replaced: Option<serde_json::Value> = serde_json::from_slice(replaced).ok();
     match replaced.as_ref().and_then(|value| value["url"].as_str()) {
         Some(url) => CrawlRequest { url: url.to_owned(), ..request },
         None => request,
     }
 }
 
+fn bytes(value: Value) -> Vec<u8> {
+    match value {
+        Value::BulkString(bytes) => bytes,
+        _ => Vec::new(),
+    }
+}
+
 impl RedisRequests {
-    /// Texts of stored requests; empty for a missing one.
-    pub(super) async fn read(&self, keys: &[RequestKey]) -> Result<Vec<String>, Fault> {
+    /// Values of stored requests; empty for a missing one.
+    pub(super) async fn read(&self, keys: &[RequestKey]) -> Result<Vec<Vec<u8>>, Fault> {
         let mut commands = Pipeline::new();
         keys.iter().for_each(|key| {
             commands.hget(keys::requests(&key.email), &key.id);
         });
         let answers = self.send(&commands).await?;
-        Ok(answers.iter().map(|answer| text(answer).unwrap_or_default()).collect())
+        Ok(answers.into_iter().map(bytes).collect())
     }
 
     /// Whether requests were deleted by their users.
@@ -59,7 +66,7 @@ impl RedisRequests {
         }
         let answers = self.send(&commands).await?;
         let current = |answers: &[Value]| Current {
-            text: text(&answers[0]).unwrap_or_default(),
+            value: bytes(answers[0].clone()),
             request: parse(&answers[0]),
             deleted: answers[1] == Value::Int(1),
             has_deadline: answers[2] != Value::Nil,
@@ -100,11 +107,11 @@ impl RedisRequests {
         let mut unrecorded = Vec::new();
         let mut outcomes = Vec::with_capacity(answers.len());
         for (answer, current) in answers.iter().zip(current) {
-            let Current { text, request, deleted, has_deadline } = current;
+            let Current { value, request, deleted, has_deadline } = current;
             let keeps_late = self.0.policy.keep_late_answers && answer.result.is_ok();
             let (outcome, new) = match &request {
                 _ if deleted => (ApplyOutcome::Deleted, None),
-                None => (ApplyOutcome::Created, Some(with_url(answer.request(), &text))),
+                None => (ApplyOutcome::Created, Some(with_url(answer.request(), &value))),
                 Some(old) if old.status == RequestStatus::Pending => {
                     (ApplyOutcome::Applied, Some(old.answered(answer)))
                 }
@@ -120,7 +127,7 @@ impl RedisRequests {
                 }
             };
             if let Some(new) = new {
-                swaps.push(Swap { key: &answer.key, expected: text, value: new.to_json() });
+                swaps.push(Swap { key: &answer.key, expected: value, value: new.to_json() });
                 changed.push((outcomes.len(), new));
             }
             outcomes.push(Some(outcome));
@@ -142,12 +149,12 @@ impl RedisRequests {
         let stored = self.read(&due).await?;
         let (mut swaps, mut failed, mut commands) = (Vec::new(), Vec::new(), Pipeline::new());
         let mut unrecorded = Vec::new();
-        for (key, text) in due.iter().zip(stored) {
-            match serde_json::from_str::<CrawlRequest>(&text).ok() {
+        for (key, value) in due.iter().zip(stored) {
+            match serde_json::from_slice::<CrawlRequest>(&value).ok() {
                 Some(request) if request.status == RequestStatus::Pending => {
                     let result = Some(error_result(reason));
                     let request = CrawlRequest { status: RequestStatus::Failed, result, ..request };
-                    swaps.push(Swap { key, expected: text, value: request.to_json() });
+                    swaps.push(Swap { key, expected: value, value: request.to_json() });
                     failed.push(request);
                 }
                 Some(ended) => {

@@ -10,8 +10,8 @@ use redis::{Pipeline, Value};
 use std::time::Duration;
 
 impl RedisRequests {
-    /// Deletes requests with their stored texts. Returns how many there were.
-    pub(super) async fn delete_stored(&self, stored: &[(RequestKey, String)]) -> Result<u64, Fault> {
+    /// Deletes requests with their stored values. Returns how many there were.
+    pub(super) async fn delete_stored(&self, stored: &[(RequestKey, Vec<u8>)]) -> Result<u64, Fault> {
         // The marks come first, so that an answer does not bring a request back.
         let (mut marks, mut commands) = (Pipeline::new(), Pipeline::new());
         for (key, _) in stored {
@@ -19,9 +19,9 @@ impl RedisRequests {
             commands.hdel(keys::requests(&key.email), &key.id);
         }
         self.send(&marks).await?;
-        for (key, text) in stored {
+        for (key, value) in stored {
             add_change(&mut commands, &key.email, &key.id, lists::DELETED);
-            if let Ok(request) = serde_json::from_str::<CrawlRequest>(text) {
+            if let Ok(request) = serde_json::from_slice::<CrawlRequest>(value) {
                 self.remove_from_outbox(&mut commands, &request);
             }
             self.remove_entries(&mut commands, key);
@@ -35,11 +35,13 @@ impl RedisRequests {
         let members = self.take(keys::ended(&self.0.store), min_age, max).await?;
         let due: Vec<RequestKey> = members.iter().filter_map(|member| keys::of_deadline(member)).collect();
         let (mut stored, mut commands) = (Vec::new(), Pipeline::new());
-        for (key, text) in due.iter().zip(self.read(&due).await?) {
-            match serde_json::from_str::<CrawlRequest>(&text).ok() {
-                Some(request) if request.status != RequestStatus::Pending => stored.push((key.clone(), text)),
+        for (key, value) in due.iter().zip(self.read(&due).await?) {
+            match serde_json::from_slice::<CrawlRequest>(&value).ok() {
+                Some(request) if request.status != RequestStatus::Pending => {
+                    stored.push((key.clone(), value));
+                }
                 // Another program has deleted it.
-                None if text.is_empty() => self.remove_entries(&mut commands, key),
+                None if value.is_empty() => self.remove_entries(&mut commands, key),
                 // There is a new request with its id.
                 _ => {
                     commands.zrem(keys::ended(&self.0.store), keys::deadline(key));

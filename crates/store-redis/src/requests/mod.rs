@@ -63,8 +63,8 @@ impl RedisStore {
 /// Change of one field of a hash.
 struct Swap<'a> {
     key: &'a RequestKey,
-    /// Expected text; empty for a missing field.
-    expected: String,
+    /// Expected value, which need not be text if another program wrote it; empty for a missing field.
+    expected: Vec<u8>,
     /// New text; empty to delete the field.
     value: String,
 }
@@ -107,12 +107,15 @@ impl RedisRequests {
         Ok(answers)
     }
 
-    /// Changes fields that have the expected texts. The answers are the times of the changes in milliseconds; `None` for fields with
-    /// another text.
+    /// Changes fields that have the expected values. The answers are the times of the changes in milliseconds; `None` for fields with
+    /// another value.
     async fn swap(&self, swaps: &[Swap<'_>]) -> Result<Vec<Option<u64>>, Fault> {
         let call = |swap: &Swap<'_>| {
             let Swap { key, expected, value } = swap;
-            self.call(keys::requests(&key.email), "swap", &[&key.id, expected, value])
+            let mut call = self.call(keys::requests(&key.email), "swap", &[&key.id]);
+            call.arguments.push(expected.clone());
+            call.push(value);
+            call
         };
         let answers = self.run(&swaps.iter().map(call).collect::<Vec<_>>()).await?;
         Ok(answers.iter().map(|answer| text(answer)?.parse().ok()).collect())
@@ -171,7 +174,7 @@ impl RedisRequests {
     async fn add_pending(&self, requests: &[CrawlRequest], keys: &[RequestKey]) -> Result<Vec<bool>, Fault> {
         let swap = |(request, key)| {
             let value = CrawlRequest::to_json(request);
-            Swap { key, expected: String::new(), value }
+            Swap { key, expected: Vec::new(), value }
         };
         let added = self.swap(&requests.iter().zip(keys).map(swap).collect::<Vec<_>>()).await?;
         let added: Vec<bool> = added.iter().map(Option::is_some).collect();
@@ -197,7 +200,10 @@ fn add_change(commands: &mut Pipeline, email: &str, id: &str, status: &str) {
 
 /// A request as stored; `None` for a missing field, and for one that another program has damaged.
 fn parse(value: &Value) -> Option<CrawlRequest> {
-    serde_json::from_str(&text(value)?).ok()
+    match value {
+        Value::BulkString(bytes) => serde_json::from_slice(bytes).ok(),
+        _ => None,
+    }
 }
 
 #[async_trait::async_trait]
@@ -213,7 +219,7 @@ impl RequestStore for RedisRequests {
     async fn add(&self, requests: &[CrawlRequest]) -> Result<Vec<AddOutcome>, StoreError> {
         let keys: Vec<RequestKey> = requests.iter().map(CrawlRequest::key).collect();
         let existing = self.read(&keys).await?;
-        let is_new = |(_, stored): &(_, &String)| stored.is_empty();
+        let is_new = |(_, stored): &(_, &Vec<u8>)| stored.is_empty();
         let (new, new_keys): (Vec<CrawlRequest>, Vec<RequestKey>) = requests
             .iter()
             .zip(&existing)
@@ -267,8 +273,8 @@ impl RequestStore for RedisRequests {
         self.run(&self.deadlines(again_keys.iter())).await?;
         self.add_pending(&again, &again_keys).await?;
         let stored = self.read(&keys).await?;
-        let is_pending = |(place, stored): (usize, &String)| {
-            let request = serde_json::from_str::<CrawlRequest>(stored);
+        let is_pending = |(place, stored): (usize, &Vec<u8>)| {
+            let request = serde_json::from_slice::<CrawlRequest>(stored);
             kept(place) && request.is_ok_and(|request| request.status == RequestStatus::Pending)
         };
         let mut ended = Pipeline::new();
@@ -294,7 +300,8 @@ impl RequestStore for RedisRequests {
 
     async fn get(&self, key: &RequestKey) -> Result<Option<CrawlRequest>, StoreError> {
         let stored = self.read(std::slice::from_ref(key)).await?;
-        let request: Option<CrawlRequest> = stored.first().and_then(|text| serde_json::from_str(text).ok());
+        let request: Option<CrawlRequest> =
+            stored.first().and_then(|value| serde_json::from_slice(value).ok());
         self.expire_overdue(request.as_slice()).await?;
         Ok(request)
     }
