@@ -59,9 +59,10 @@ impl Engine {
             *(if source.topic == Topic::Main { &mut main } else { &mut wait }) += backlog;
         }
         let of_wait = |source: Source| source.topic == Topic::Wait;
-        let in_flight = state.in_flight.len() as u64;
+        let in_flight = state.deliveries.in_flight.len() as u64;
         let waiting_in_flight =
-            state.in_flight.values().filter(|held| of_wait(held.entry.record.source)).count() as u64;
+            state.deliveries.in_flight.values().filter(|held| of_wait(held.entry.record.source)).count()
+                as u64;
         let due = state.due_count();
         Ok(Depth {
             ready: (main + due).saturating_sub(in_flight - waiting_in_flight),
@@ -71,7 +72,7 @@ impl Engine {
             oldest_age: None,
             rates: None,
             exact: false,
-            paused: state.is_paused,
+            paused: state.deliveries.is_paused,
         })
     }
 
@@ -161,20 +162,6 @@ impl Engine {
         }
         local.wake();
         Ok(before.pending())
-    }
-
-    pub(crate) async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        let local = self.local_queue(queue)?;
-        self.ledger.set_paused(queue, true).await?;
-        self.set_paused(&local, true);
-        Ok(())
-    }
-
-    pub(crate) async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        let local = self.local_queue(queue)?;
-        self.ledger.set_paused(queue, false).await?;
-        self.set_paused(&local, false);
-        Ok(())
     }
 }
 

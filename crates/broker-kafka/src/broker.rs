@@ -1,7 +1,11 @@
 //! [`KafkaBroker`]: a broker handle, and its implementation of the queue contract.
 
-use crate::{connection::Connection, engine::Engine, error::ConnectError, guarantees, options::Options};
+use crate::{
+    backend::commits, connection::Connection, engine::Engine, error::ConnectError, guarantees,
+    local_queue::QueueState, options::Options,
+};
 use crawlway_broker::{Guarantees, LengthLimited};
+use crawlway_broker_ledger::Backend as _;
 use crawlway_store::Ledger;
 use std::{
     sync::Arc,
@@ -62,8 +66,7 @@ pub fn connect_later(
 ) -> Result<LengthLimited<KafkaBroker>, ConnectError> {
     let guarantees = guarantees::guarantees(options.max_message);
     let engine = Arc::new(Engine::new(Connection::new(options)?, ledger, Handle::current()));
-    engine.runtime.spawn(engine.clone().watch());
-    engine.runtime.spawn(engine.clone().remove_done());
+    engine.start();
     Ok(LengthLimited::new(KafkaBroker { engine }, guarantees))
 }
 
@@ -96,7 +99,7 @@ impl Engine {
         for (queue, consumer) in &consumers {
             let Some(local) = self.queues.find(queue) else { continue };
             consumer.update(&local);
-            let _ = tokio::time::timeout(LAST_COMMIT, local.all_committed()).await;
+            let _ = tokio::time::timeout(LAST_COMMIT, commits(&local, QueueState::is_all_committed)).await;
             consumer.stop();
         }
         let _ = self

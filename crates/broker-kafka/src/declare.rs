@@ -4,11 +4,11 @@ use crate::{
     connection::Connection,
     engine::Engine,
     error::Failure,
-    local_queue::LocalQueue,
+    local_queue::{LocalQueue, QueueState, Topics},
     names::{self, Names, TIERS},
     options::Options,
 };
-use crawlway_broker::{Aspect, BrokerError, MaxLength, QueueName, QueueSpec, Support};
+use crawlway_broker::{Aspect, BrokerError, QueueName, QueueSpec};
 use rdkafka::{
     Offset, TopicPartitionList,
     admin::{AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication},
@@ -27,19 +27,10 @@ impl Options {
     /// # Errors
     /// If the spec is invalid or refused.
     pub fn check(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
-        spec.check()?;
-        let guarantees = crate::guarantees::guarantees(self.max_message);
-        let refused = |aspect: Aspect, why: &str| {
-            Err(BrokerError::Refused { queue: spec.name.clone(), aspect, why: why.to_owned() })
-        };
-        let exact = matches!(spec.max_length, Some(MaxLength::Exact(_))).then_some(Aspect::MaxLengthExact);
-        for aspect in spec.ordering.aspect().into_iter().chain(exact) {
-            if let Support::Refused { why } = guarantees.of(aspect) {
-                return refused(aspect, why);
-            }
-        }
+        crate::guarantees::guarantees(self.max_message).check(spec)?;
         if names::is_reserved(&spec.name) {
-            return refused(Aspect::Names, "names that end with `.wait` are kept for delayed messages");
+            let why = "names that end with `.wait` are kept for delayed messages";
+            return Err(spec.refused(Aspect::Names, why));
         }
         Ok(())
     }
@@ -58,7 +49,8 @@ impl Engine {
                 self.commit_start(&names).await?;
             }
             self.ledger.bind(spec).await?;
-            self.register(spec, paused.contains(spec.name.as_str()));
+            let new = || LocalQueue::new(Topics::new(names), QueueState::new(spec.clone()));
+            self.register(spec, paused.contains(spec.name.as_str()), new);
         }
         Ok(())
     }

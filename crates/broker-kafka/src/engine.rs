@@ -6,41 +6,32 @@ use crate::{
     error::Failure,
     health::Callbacks,
     local_queue::{InFlight, LocalQueue},
-    names::Names,
-    wire::Record,
 };
-use crawlway_broker::{BrokerError, LocalQueues, QueueName, QueueSpec, Receipt};
-use crawlway_broker_ledger::{LedgerHandle, MessageKey, Settlement};
+use crawlway_broker::QueueName;
+use crawlway_broker_ledger::{Entry as _, Settlement, Shared};
 use crawlway_store::Ledger;
 use parking_lot::Mutex;
 use rdkafka::consumer::BaseConsumer;
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, mpsc::UnboundedReceiver},
-};
+use std::{collections::HashMap, ops::Deref, sync::Arc};
+use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 
-/// Shared state of a broker handle. Each operation of the contract is an `impl Engine` in a file of its own.
+/// Shared state of a broker handle. Each operation of the contract is an `impl Engine` in a file of its own, or the same for all
+/// brokers on top of the ledger.
 pub(crate) struct Engine {
+    shared: Shared<Engine>,
     pub(crate) connection: Arc<Connection>,
-    pub(crate) ledger: LedgerHandle,
-    /// Runs tasks that outlive the call that started them.
-    pub(crate) runtime: Handle,
-    /// Epoch of the receipts of this handle.
-    pub(crate) epoch: u64,
-    pub(crate) queues: LocalQueues<LocalQueue>,
     pub(crate) consumers: Mutex<HashMap<QueueName, Arc<Consumer>>>,
     /// Clients for the offsets of groups that this process is no member of.
     group_clients: Mutex<HashMap<QueueName, Arc<BaseConsumer<Callbacks>>>>,
     pub(crate) dead_topics: Mutex<std::collections::HashSet<QueueName>>,
-    closed: AtomicBool,
-    pub(crate) closing: Notify,
+}
+
+impl Deref for Engine {
+    type Target = Shared<Engine>;
+
+    fn deref(&self) -> &Shared<Engine> {
+        &self.shared
+    }
 }
 
 impl std::fmt::Debug for Engine {
@@ -51,36 +42,15 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     pub(crate) fn new(connection: Connection, ledger: Arc<dyn Ledger>, runtime: Handle) -> Self {
+        let options = &connection.options;
+        let shared = Shared::new(ledger, &options.client_id, options.cleanup_interval, runtime);
         Self {
-            ledger: LedgerHandle::new(ledger, &connection.options.client_id),
+            shared,
             connection: Arc::new(connection),
-            runtime,
-            epoch: Receipt::random_epoch(),
-            queues: LocalQueues::default(),
             consumers: Mutex::default(),
             group_clients: Mutex::default(),
             dead_topics: Mutex::default(),
-            closed: AtomicBool::new(false),
-            closing: Notify::new(),
         }
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn check_open(&self) -> Result<(), Failure> {
-        if self.is_closed() { Err(Failure::Closed) } else { Ok(()) }
-    }
-
-    /// Marks the handle as closed; `false` if it was.
-    pub(crate) fn set_closed(&self) -> bool {
-        let first = !self.closed.swap(true, Ordering::Relaxed);
-        self.closing.notify_waiters();
-        for local in self.queues.all() {
-            local.wake();
-        }
-        first
     }
 
     /// Runs a blocking call of the client.
@@ -91,22 +61,6 @@ impl Engine {
         let connection = self.connection.clone();
         let joined = self.runtime.spawn_blocking(move || call(&connection)).await;
         joined.map_err(|_| Failure::Closed)
-    }
-
-    /// Declared queue of this name.
-    pub(crate) fn local_queue(&self, queue: &QueueName) -> Result<Arc<LocalQueue>, BrokerError> {
-        self.check_open()?;
-        self.queues.get(queue)
-    }
-
-    /// Adds a declared queue, or replaces its spec.
-    pub(crate) fn register(&self, spec: &QueueSpec, is_paused: bool) {
-        let local = self.queues.get_or_insert(&spec.name, || {
-            LocalQueue::new(spec.clone(), Names::new(&spec.name, &self.connection.options.group_prefix))
-        });
-        let mut state = local.state();
-        state.spec = spec.clone();
-        state.is_paused = is_paused;
     }
 
     /// The consumer of a queue, if it has one.
@@ -150,20 +104,8 @@ impl Engine {
         mut revoked: UnboundedReceiver<Vec<InFlight>>,
     ) {
         while let Some(deliveries) = revoked.recv().await {
-            let keys = deliveries.iter().map(|delivery| message_key(&queue, &delivery.entry.record));
+            let keys = deliveries.iter().map(|delivery| delivery.entry.key(&queue));
             self.ledger.settle(keys.collect(), &Settlement::Returned).await;
         }
     }
-
-    /// Receipt of a delivery.
-    pub(crate) fn receipt(&self, queue: &QueueName, tag: u64) -> Receipt {
-        Receipt { queue: queue.clone(), epoch: self.epoch, tag }
-    }
-}
-
-/// Key of a message in the ledger.
-pub(crate) fn message_key(queue: &QueueName, record: &Record) -> MessageKey {
-    let key = record.source.key(record.offset, record.time);
-    // Names of queues and these keys are within the limits.
-    MessageKey::new(queue.as_str(), key).unwrap_or_else(|error| unreachable!("{error}"))
 }

@@ -21,7 +21,10 @@ impl From<KafkaError> for Failure {
 
 impl From<LedgerError> for Failure {
     fn from(error: LedgerError) -> Self {
-        Failure::Unavailable(error.to_string())
+        match error {
+            LedgerError::Closed => Failure::Closed,
+            error => Failure::Unavailable(error.to_string()),
+        }
     }
 }
 

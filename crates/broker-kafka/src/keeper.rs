@@ -1,14 +1,14 @@
 //! Keeper of a queue: ends leases, makes room in full delay tiers, and removes records of the wait topic that are settled.
 
 use crate::{
+    backend::copy_to_queue,
     consumer::Consumer,
-    engine::{Engine, message_key},
+    engine::Engine,
     local_queue::{Entry, LocalQueue},
     names::Topic,
-    settle::copy_to_queue,
 };
 use crawlway_broker::Timestamp;
-use crawlway_broker_ledger::Settlement;
+use crawlway_broker_ledger::{Entry as _, Settlement};
 use rdkafka::{Offset, TopicPartitionList, admin::AdminOptions};
 use std::{sync::Arc, time::Duration};
 
@@ -22,13 +22,7 @@ impl Engine {
             let now = Timestamp::now();
             let (expired, hops, next) = {
                 let mut state = local.state();
-                let is_expired = |tag: &u64| {
-                    state.in_flight.get(tag).is_some_and(|held| !held.settling && held.until <= now)
-                };
-                let tags: Vec<u64> = state.in_flight.keys().copied().filter(is_expired).collect();
-                let expired: Vec<Entry> =
-                    tags.iter().filter_map(|tag| Some(state.in_flight.remove(tag)?.entry)).collect();
-                (expired, state.hops(now), state.next_time())
+                (state.deliveries.expired(now), state.hops(now), state.next_time())
             };
             if !expired.is_empty() {
                 self.expire(&local, expired).await;
@@ -50,7 +44,7 @@ impl Engine {
 
     /// Makes deliveries ready again whose leases have ended: each is suspect by one more lost worker.
     async fn expire(&self, local: &LocalQueue, expired: Vec<Entry>) {
-        let keys = expired.iter().map(|entry| message_key(&local.queue, &entry.record)).collect();
+        let keys = expired.iter().map(|entry| entry.key(&local.queue)).collect();
         self.ledger.settle(keys, &Settlement::LeaseExpired).await;
         let (mut state, now) = (local.state(), Timestamp::now());
         for entry in expired {
@@ -64,7 +58,7 @@ impl Engine {
     async fn hop(&self, local: &LocalQueue, hops: Vec<Entry>, now: Timestamp) {
         let copies: Vec<_> = hops
             .iter()
-            .map(|entry| copy_to_queue(local, &entry.record, entry.record.history.clone(), now))
+            .map(|entry| copy_to_queue(local, &entry.record, &entry.record.history, now))
             .collect();
         let results = self.connection.publish(&copies).await;
         let failed = results.iter().any(Result::is_err);

@@ -16,13 +16,13 @@
 //! * What Kafka cannot keep is in the ledger: which worker has a message, dead letters, pauses and bindings.
 //!
 //! State machines: a record in `local_queue.rs`, a partition in `consumer.rs` and `rebalance.rs`, its watermark in `watermark.rs`, a verdict in
-//! `settle.rs`, the connection in `health.rs`.
+//! `backend.rs`, the connection in `health.rs`.
 
 mod admin;
+mod backend;
 mod broker;
 mod connection;
 mod consumer;
-mod dead_letters;
 mod declare;
 mod engine;
 mod error;
@@ -36,7 +36,6 @@ mod partition;
 mod publish;
 mod rebalance;
 mod receive;
-mod settle;
 mod watch;
 mod watermark;
 mod wire;

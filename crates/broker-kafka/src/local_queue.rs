@@ -17,18 +17,38 @@
 //! outside the lock (a take, a verdict, a hop) compares the epoch of its partition when it comes back.
 
 use crate::{
+    engine::Engine,
     names::{self, Names, Source, Topic},
     partition::Partition,
     watermark::{Progress, Received},
     wire::Record,
 };
-use crawlway_broker::{QueueName, QueueSpec, Timestamp, history::History, suspects::Slots};
-use parking_lot::{Mutex, MutexGuard};
+use crawlway_broker::{Message, QueueName, QueueSpec, Timestamp, history::History};
+use crawlway_broker_ledger::{self as broker_ledger, Deliveries, MessageKey, State};
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 use tokio::sync::Notify;
+
+/// A declared queue as this process uses it.
+pub(crate) type LocalQueue = broker_ledger::LocalQueue<Engine>;
+/// A delivery in flight.
+pub(crate) type InFlight = broker_ledger::InFlight<Entry>;
+
+/// Topics of a queue, and commits of what is settled in them.
+#[derive(Debug)]
+pub(crate) struct Topics {
+    pub(crate) names: Names,
+    /// Wakes calls that wait for a commit.
+    pub(crate) commits: Notify,
+}
+
+impl Topics {
+    pub(crate) fn new(names: Names) -> Self {
+        Self { names, commits: Notify::new() }
+    }
+}
 
 /// A record of an assigned partition.
 #[derive(Debug, Clone)]
@@ -40,87 +60,54 @@ pub(crate) struct Entry {
     pub(crate) losses: u32,
 }
 
-/// A delivery in flight.
-#[derive(Debug, Clone)]
-pub(crate) struct InFlight {
-    pub(crate) entry: Entry,
-    /// History of the record and the ledger together.
-    pub(crate) history: History,
-    pub(crate) until: Timestamp,
-    /// A verdict is being carried out: its lease does not end meanwhile.
-    pub(crate) settling: bool,
+impl broker_ledger::Entry for Entry {
+    fn key(&self, queue: &QueueName) -> MessageKey {
+        let key = self.record.source.key(self.record.offset, self.record.time);
+        // Names of queues and these keys are within the limits.
+        MessageKey::new(queue.as_str(), key).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn message(&self) -> &Message {
+        &self.record.message
+    }
+
+    fn history(&self) -> &History {
+        &self.record.history
+    }
+
+    fn losses(&mut self) -> &mut u32 {
+        &mut self.losses
+    }
 }
 
 /// Local state of a queue.
 #[derive(Debug)]
 pub(crate) struct QueueState {
-    pub(crate) spec: QueueSpec,
+    pub(crate) deliveries: Deliveries<Entry>,
     pub(crate) partitions: HashMap<Source, Partition>,
-    ready: VecDeque<Entry>,
     /// Delayed records, by the time of their next step.
     pub(crate) waiting: BTreeMap<(Timestamp, u64), Entry>,
-    pub(crate) in_flight: HashMap<u64, InFlight>,
-    /// Number of records that are being taken.
-    taking: usize,
-    pub(crate) is_paused: bool,
-    next_number: u64,
 }
 
-/// A declared queue as this process uses it.
-#[derive(Debug)]
-pub(crate) struct LocalQueue {
-    pub(crate) queue: QueueName,
-    pub(crate) names: Names,
-    state: Mutex<QueueState>,
-    /// Wakes receivers.
-    pub(crate) changed: Notify,
-    /// Wakes calls that wait for a commit.
-    pub(crate) commits: Notify,
-    /// Wakes the keeper.
-    pub(crate) keeper: Notify,
-}
+impl State for QueueState {
+    type Entry = Entry;
 
-impl LocalQueue {
-    pub(crate) fn new(spec: QueueSpec, names: Names) -> Self {
-        Self {
-            queue: spec.name.clone(),
-            names,
-            state: Mutex::new(QueueState {
-                spec,
-                partitions: HashMap::new(),
-                ready: VecDeque::new(),
-                waiting: BTreeMap::new(),
-                in_flight: HashMap::new(),
-                taking: 0,
-                is_paused: false,
-                next_number: 1,
-            }),
-            changed: Notify::new(),
-            commits: Notify::new(),
-            keeper: Notify::new(),
-        }
+    fn deliveries(&mut self) -> &mut Deliveries<Entry> {
+        &mut self.deliveries
     }
 
-    pub(crate) fn spec(&self) -> QueueSpec {
-        self.state().spec.clone()
+    fn put_back(&mut self, entry: Entry, now: Timestamp) {
+        self.put(entry, now, true);
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock()
-    }
-
-    pub(crate) fn wake(&self) {
-        self.changed.notify_waiters();
-        self.commits.notify_waiters();
-        self.keeper.notify_one();
+    fn is_assigned(&mut self, entry: &Entry) -> bool {
+        self.partition_of(entry).is_some()
     }
 }
 
 impl QueueState {
-    /// A number that no other delivery of this process has.
-    pub(crate) fn number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number
+    pub(crate) fn new(spec: QueueSpec) -> Self {
+        Self { deliveries: Deliveries::new(spec), partitions: HashMap::new(), waiting: BTreeMap::new() }
     }
 
     /// The partition of an entry, if it is still the same assignment.
@@ -158,8 +145,8 @@ impl QueueState {
         partition.buffer(&entry.record);
         match entry.record.history.not_before.filter(|_| entry.record.source.topic == Topic::Wait) {
             Some(due) if due > now => self.insert_waiting(due, entry),
-            _ if front => self.ready.push_front(entry),
-            _ => self.ready.push_back(entry),
+            _ if front => self.deliveries.ready.push_front(entry),
+            _ => self.deliveries.ready.push_back(entry),
         }
     }
 
@@ -171,7 +158,7 @@ impl QueueState {
     }
 
     fn insert_waiting(&mut self, time: Timestamp, entry: Entry) {
-        let number = self.number();
+        let number = self.deliveries.number();
         self.waiting.insert((time, number), entry);
     }
 
@@ -182,7 +169,7 @@ impl QueueState {
                 break;
             }
             let entry = first.remove();
-            self.ready.push_back(entry);
+            self.deliveries.ready.push_back(entry);
         }
     }
 
@@ -211,53 +198,30 @@ impl QueueState {
         hops
     }
 
-    /// Takes up to `max` ready records, as the prefetch allows.
+    /// Removes up to `max` ready records to be noted in the ledger.
     pub(crate) fn candidates(&mut self, max: usize) -> Vec<Entry> {
-        if self.is_paused {
-            return Vec::new();
-        }
-        let allowed = (self.spec.prefetch as usize).saturating_sub(self.in_flight.len() + self.taking);
-        let mut slots = Slots::new(max);
-        let mut taken = Vec::new();
-        while taken.len() < max.min(allowed)
-            && let Some(entry) = self.ready.pop_front()
-        {
-            if !slots.take(entry.losses) {
-                self.ready.push_front(entry);
-                break;
-            }
-            if let Some(partition) = self.partition_of(&entry) {
+        let candidates = self.deliveries.candidates(max, |_| true);
+        for entry in &candidates {
+            if let Some(partition) = self.partition_of(entry) {
                 partition.unbuffer(&entry.record);
-                taken.push(entry);
             }
         }
-        self.taking += taken.len();
-        taken
-    }
-
-    /// Ends the take of this many records.
-    pub(crate) fn end_take(&mut self, count: usize) {
-        self.taking = self.taking.saturating_sub(count);
+        candidates
     }
 
     /// Time of the next change without a new record: a lease ends or a record is due.
     pub(crate) fn next_time(&self) -> Option<Timestamp> {
-        let leases =
-            self.in_flight.values().filter(|delivery| !delivery.settling).map(|delivery| delivery.until);
-        leases.chain(self.waiting.first_key_value().map(|((time, _), _)| *time)).min()
+        let due = self.waiting.first_key_value().map(|((time, _), _)| *time);
+        self.deliveries.next_expiry().into_iter().chain(due).min()
     }
 
     /// Removes a partition with all its records, and returns what was in flight.
     pub(crate) fn revoke(&mut self, source: Source) -> Vec<InFlight> {
         self.partitions.remove(&source);
-        self.ready.retain(|entry| entry.record.source != source);
+        self.deliveries.ready.retain(|entry| entry.record.source != source);
         self.waiting.retain(|_, entry| entry.record.source != source);
-        let lost: Vec<u64> = self
-            .in_flight
-            .iter()
-            .filter_map(|(tag, delivery)| (delivery.entry.record.source == source).then_some(*tag))
-            .collect();
-        lost.into_iter().filter_map(|tag| self.in_flight.remove(&tag)).collect()
+        let lost = |_: &u64, held: &mut InFlight| held.entry.record.source == source;
+        self.deliveries.in_flight.extract_if(lost).map(|(_, held)| held).collect()
     }
 
     /// Purges buffered records below these offsets, and what is received below them later. Returns their number.
@@ -265,7 +229,7 @@ impl QueueState {
         let mut purged = Vec::new();
         let is_purged =
             |entry: &Entry| marks.get(&entry.record.source).is_some_and(|mark| entry.record.offset < *mark);
-        self.ready.retain(|entry| {
+        self.deliveries.ready.retain(|entry| {
             let keep = !is_purged(entry);
             if !keep {
                 purged.push(entry.clone());
@@ -295,7 +259,7 @@ impl QueueState {
 
     /// Number of buffered records of the wait topic that are due.
     pub(crate) fn due_count(&self) -> u64 {
-        self.ready.iter().filter(|entry| entry.record.source.topic == Topic::Wait).count() as u64
+        self.deliveries.ready.iter().filter(|entry| entry.record.source.topic == Topic::Wait).count() as u64
     }
 
     /// Whether all changes of a partition up to this version are committed; `None` if the assignment has ended.
@@ -303,19 +267,9 @@ impl QueueState {
         let partition = self.partitions.get(&source).filter(|partition| partition.epoch == epoch)?;
         Some(partition.committed >= version)
     }
-}
 
-impl LocalQueue {
-    /// Waits until everything that is settled is committed.
-    pub(crate) async fn all_committed(&self) {
-        loop {
-            let commits = self.commits.notified();
-            tokio::pin!(commits);
-            commits.as_mut().enable();
-            if self.state().partitions.values().all(|partition| partition.committed == partition.version) {
-                return;
-            }
-            commits.await;
-        }
+    /// Whether everything that is settled is committed.
+    pub(crate) fn is_all_committed(&self) -> bool {
+        self.partitions.values().all(|partition| partition.committed == partition.version)
     }
 }

@@ -167,6 +167,7 @@ impl Rebalance {
         if !revoked.is_empty() {
             let _ = self.revoked.send(revoked);
         }
+        self.local.commits.notify_waiters();
         self.local.wake();
     }
 

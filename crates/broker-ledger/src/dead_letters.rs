@@ -1,9 +1,9 @@
 //! Dead letters in the ledger: added, listed, replayed and dropped.
 
-use crate::{LedgerError, LedgerHandle};
+use crate::{Backend, LedgerError, LedgerHandle, Shared};
 use crawlway_broker::{
     BrokerError, Bytes, DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage, Death,
-    Failure, Message, MessageId, PublishError, QueueName, ReplayOutcome, SettleError, history::History,
+    Failure, Message, MessageId, QueueName, ReplayOutcome, SettleError, history::History,
 };
 use crawlway_store::ledger::{self, AddDeadLetterOutcome, DeadLetterDetail, MessageKey, NewDeadLetter};
 
@@ -25,10 +25,7 @@ pub struct ReplayCopy {
 
 impl LedgerHandle {
     /// Adds a dead letter. `false` if it was one, which was replayed or dropped meanwhile: then it is only settled.
-    ///
-    /// # Errors
-    /// If the ledger is unavailable, or another session has the message.
-    pub async fn bury(
+    pub(crate) async fn bury(
         &self,
         queue: &QueueName,
         key: MessageKey,
@@ -55,30 +52,6 @@ impl LedgerHandle {
         Ok(self.ledger.count_dead_letters(queue.as_str()).await?)
     }
 
-    /// Lists dead letters of a declared queue, as the contract says.
-    ///
-    /// # Errors
-    /// If the ledger is unavailable.
-    pub async fn dead_letters(
-        &self,
-        queue: &QueueName,
-        filter: &DeadLetterFilter,
-        after: Option<&DeadLetterId>,
-        limit: usize,
-    ) -> Result<DeadLetterPage, BrokerError> {
-        let empty = DeadLetterPage { letters: Vec::new(), next: None };
-        let after = match after.map(|id| id.0.parse().map(ledger::DeadLetterId)) {
-            None => None,
-            Some(Ok(id)) => Some(id),
-            Some(Err(_)) => return Ok(empty),
-        };
-        let Some(filter) = ledger_filter(filter) else { return Ok(empty) };
-        let page = self.page(queue, &filter, after, limit).await?;
-        let next = page.next.map(|id| DeadLetterId(id.to_string()));
-        let letters = self.read(queue, page.letters).await?;
-        Ok(DeadLetterPage { letters: letters.into_iter().map(|(_, letter)| letter).collect(), next })
-    }
-
     async fn page(
         &self,
         queue: &QueueName,
@@ -102,70 +75,95 @@ impl LedgerHandle {
         };
         Ok(letters.into_iter().zip(bodies).filter_map(whole).collect())
     }
+}
 
-    /// Replays dead letters of a declared queue: `publish` has a result for each copy.
+impl<B: Backend> Shared<B> {
+    /// Lists dead letters, as the contract says.
     ///
     /// # Errors
-    /// If the ledger is unavailable.
-    pub async fn replay<P: Future<Output = Vec<Result<(), PublishError>>> + Send>(
+    /// If the queue is not declared, or the ledger is unavailable.
+    pub async fn dead_letters(
         &self,
         queue: &QueueName,
         filter: &DeadLetterFilter,
-        publish: impl Fn(Vec<ReplayCopy>) -> P + Send,
-    ) -> Result<ReplayOutcome, BrokerError> {
-        let mut outcome = ReplayOutcome::default();
-        let Some(filter) = ledger_filter(filter) else { return Ok(outcome) };
-        let mut after = None;
-        loop {
-            let page = self.page(queue, &filter, after, BATCH).await?;
-            let letters = self.read(queue, page.letters).await?;
-            let ids: Vec<ledger::DeadLetterId> = letters.iter().map(|(id, _)| *id).collect();
-            let begun = self.ledger.begin_replay(&ids).await.map_err(LedgerError::from)?;
-            let (mut replays, mut copies) = (Vec::new(), Vec::new());
-            for ((id, letter), begun) in letters.into_iter().zip(begun) {
-                if let ledger::ReplayOutcome::Begun(replay) = begun {
-                    let (message, replays_so_far) = (letter.message, letter.replays);
-                    let count = replays_so_far.saturating_add(1);
-                    copies.push(ReplayCopy { letter: id.0, message, replays: count, epoch: replay.epoch });
-                    replays.push(replay);
-                }
-            }
-            let results = publish(copies).await;
-            let confirmed = replays.iter().zip(&results).filter(|(_, result)| result.is_ok());
-            let published: Vec<ledger::Replay> = confirmed.map(|(replay, _)| *replay).collect();
-            self.ledger.end_replay(&published).await.map_err(LedgerError::from)?;
-            outcome.count += published.len() as u64;
-            if let Some(error) = results.into_iter().find_map(Result::err) {
-                outcome.stopped = Some(error);
-                return Ok(outcome);
-            }
-            after = page.next;
-            if after.is_none() {
-                return Ok(outcome);
-            }
-        }
+        after: Option<&DeadLetterId>,
+        limit: usize,
+    ) -> Result<DeadLetterPage, BrokerError> {
+        self.local_queue(queue)?;
+        let empty = DeadLetterPage { letters: Vec::new(), next: None };
+        let after = match after.map(|id| id.0.parse().map(ledger::DeadLetterId)) {
+            None => None,
+            Some(Ok(id)) => Some(id),
+            Some(Err(_)) => return Ok(empty),
+        };
+        let Some(filter) = ledger_filter(filter) else { return Ok(empty) };
+        let page = self.ledger.page(queue, &filter, after, limit).await?;
+        let next = page.next.map(|id| DeadLetterId(id.to_string()));
+        let letters = self.ledger.read(queue, page.letters).await?;
+        Ok(DeadLetterPage { letters: letters.into_iter().map(|(_, letter)| letter).collect(), next })
     }
 
-    /// Drops dead letters of a declared queue.
+    /// Drops dead letters, as the contract says.
     ///
     /// # Errors
-    /// If the ledger is unavailable.
+    /// If the queue is not declared, or the ledger is unavailable.
     pub async fn drop_dead_letters(
         &self,
         queue: &QueueName,
         filter: &DeadLetterFilter,
     ) -> Result<u64, BrokerError> {
+        self.local_queue(queue)?;
         let Some(filter) = ledger_filter(filter) else { return Ok(0) };
         let (mut count, mut after) = (0, None);
         loop {
-            let page = self.page(queue, &filter, after, BATCH).await?;
+            let page = self.ledger.page(queue, &filter, after, BATCH).await?;
             let ids: Vec<ledger::DeadLetterId> = page.letters.iter().map(|letter| letter.id).collect();
-            let dropped = self.ledger.drop_dead_letters(&ids).await.map_err(LedgerError::from)?;
+            let dropped = self.ledger.ledger.drop_dead_letters(&ids).await.map_err(LedgerError::from)?;
             count += dropped.iter().filter(|dropped| **dropped).count() as u64;
             after = page.next;
             if after.is_none() {
                 return Ok(count);
             }
+        }
+    }
+}
+
+/// Replays dead letters.
+pub(crate) async fn replay<B: Backend>(
+    engine: &B,
+    queue: &QueueName,
+    filter: &DeadLetterFilter,
+) -> Result<ReplayOutcome, BrokerError> {
+    let (local, ledger) = (engine.local_queue(queue)?, &engine.ledger);
+    let mut outcome = ReplayOutcome::default();
+    let Some(filter) = ledger_filter(filter) else { return Ok(outcome) };
+    let mut after = None;
+    loop {
+        let page = ledger.page(queue, &filter, after, BATCH).await?;
+        let letters = ledger.read(queue, page.letters).await?;
+        let ids: Vec<ledger::DeadLetterId> = letters.iter().map(|(id, _)| *id).collect();
+        let begun = ledger.ledger.begin_replay(&ids).await.map_err(LedgerError::from)?;
+        let (mut replays, mut copies) = (Vec::new(), Vec::new());
+        for ((id, letter), begun) in letters.into_iter().zip(begun) {
+            if let ledger::ReplayOutcome::Begun(replay) = begun {
+                let (message, replays_so_far) = (letter.message, letter.replays);
+                let count = replays_so_far.saturating_add(1);
+                copies.push(ReplayCopy { letter: id.0, message, replays: count, epoch: replay.epoch });
+                replays.push(replay);
+            }
+        }
+        let results = engine.publish_replays(&local, copies).await;
+        let confirmed = replays.iter().zip(&results).filter(|(_, result)| result.is_ok());
+        let published: Vec<ledger::Replay> = confirmed.map(|(replay, _)| *replay).collect();
+        ledger.ledger.end_replay(&published).await.map_err(LedgerError::from)?;
+        outcome.count += published.len() as u64;
+        if let Some(error) = results.into_iter().find_map(Result::err) {
+            outcome.stopped = Some(error);
+            return Ok(outcome);
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(outcome);
         }
     }
 }

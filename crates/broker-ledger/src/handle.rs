@@ -31,9 +31,12 @@ pub enum LedgerError {
     /// No session could be opened so far, or it was lost.
     #[error("the ledger of the queues is unavailable: {0}")]
     NoSession(&'static str),
+    /// The broker handle is closed.
+    #[error("broker is closed")]
+    Closed,
 }
 
-crawlway_broker::convert_errors!(LedgerError);
+crawlway_broker::convert_errors!(LedgerError, LedgerError::Closed);
 
 /// Bindings of an exchange: queue and pattern, and when they were read.
 pub(crate) type Bindings = (Instant, Vec<(String, String)>);
@@ -55,7 +58,7 @@ pub struct LedgerHandle {
 
 impl LedgerHandle {
     /// Handle without a session; [`keep_session`](Self::keep_session) opens one. `client` is the name of this client for people.
-    pub fn new(ledger: Arc<dyn Ledger>, client: &str) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, client: &str) -> Self {
         Self {
             ledger,
             worker: format!("{client}, process {}", std::process::id()),
@@ -68,10 +71,7 @@ impl LedgerHandle {
     }
 
     /// Records messages as in flight, before they are delivered.
-    ///
-    /// # Errors
-    /// If the ledger is unavailable, or the session was lost: then another one is opened.
-    pub async fn take(&self, keys: &[MessageKey]) -> Result<Vec<TakeOutcome>, LedgerError> {
+    pub(crate) async fn take(&self, keys: &[MessageKey]) -> Result<Vec<TakeOutcome>, LedgerError> {
         let session = self.session().await?;
         let outcomes = self.ledger.take(&session, keys).await?;
         if outcomes.contains(&TakeOutcome::Fenced) {
@@ -90,13 +90,13 @@ impl LedgerHandle {
 
     /// Has done messages removed soon, together with others. To be called when they cannot be delivered again: a row that is left
     /// behind by a crash changes nothing.
-    pub fn remove_done(&self, keys: Vec<MessageKey>) {
+    pub(crate) fn remove_done(&self, keys: Vec<MessageKey>) {
         self.done.lock().extend(keys);
         self.done_added.notify_one();
     }
 
     /// Waits for done messages, and removes them.
-    pub async fn done_removed(&self) {
+    pub(crate) async fn done_removed(&self) {
         self.done_added.notified().await;
         tokio::time::sleep(REMOVE_DELAY).await;
         let keys = std::mem::take(&mut *self.done.lock());
@@ -122,10 +122,7 @@ impl LedgerHandle {
     }
 
     /// Marks a message as the only one that the process runs.
-    ///
-    /// # Errors
-    /// If the ledger is unavailable, or the message is not in flight in this session.
-    pub async fn mark_solo(&self, queue: &QueueName, key: &MessageKey) -> Result<(), SettleError> {
+    pub(crate) async fn mark_solo(&self, queue: &QueueName, key: &MessageKey) -> Result<(), SettleError> {
         let session = self.session().await?;
         match self.ledger.mark_solo(&session, key).await.map_err(LedgerError::from)? {
             true => Ok(()),
@@ -134,10 +131,7 @@ impl LedgerHandle {
     }
 
     /// Pauses or resumes a queue.
-    ///
-    /// # Errors
-    /// If the ledger is unavailable.
-    pub async fn set_paused(&self, queue: &QueueName, paused: bool) -> Result<(), LedgerError> {
+    pub(crate) async fn set_paused(&self, queue: &QueueName, paused: bool) -> Result<(), LedgerError> {
         match paused {
             true => self.ledger.pause(queue.as_str()).await?,
             false => self.ledger.resume(queue.as_str()).await?,
@@ -156,14 +150,14 @@ impl LedgerHandle {
 
     /// Names of the paused queues; `None` if the ledger is unavailable, or this handle paused or resumed one meanwhile, so that the
     /// answer may be older than that.
-    pub async fn watch_pauses(&self) -> Option<BTreeSet<String>> {
+    pub(crate) async fn watch_pauses(&self) -> Option<BTreeSet<String>> {
         let changes = self.pause_changes.load(Ordering::Relaxed);
         let paused = self.paused().await.ok()?;
         (self.pause_changes.load(Ordering::Relaxed) == changes).then_some(paused)
     }
 
     /// Removes rows that are older than the retention of the ledger.
-    pub async fn purge_expired(&self) {
+    pub(crate) async fn purge_expired(&self) {
         if let Err(error) = self.ledger.purge_expired(PURGE_ROWS).await {
             tracing::debug!(%error, "removing old rows of the ledger");
         }

@@ -41,7 +41,7 @@ impl Session {
 
 impl LedgerHandle {
     /// Interval of [`keep_session`](Self::keep_session) and of looking for changes by other processes.
-    pub fn watch_interval(&self) -> Duration {
+    pub(crate) fn watch_interval(&self) -> Duration {
         WATCH_INTERVAL.min(self.heartbeat())
     }
 
@@ -67,7 +67,7 @@ impl LedgerHandle {
     }
 
     /// Opens the session, or renews it and looks for lost workers if that is due. A new session takes again what is in flight, `held`.
-    pub async fn keep_session(&self, held: impl Fn() -> Vec<MessageKey>) {
+    pub(crate) async fn keep_session(&self, held: impl Fn() -> Vec<MessageKey>) {
         if let Some(session) = self.session.current() {
             let is_due = |last: &Instant| last.elapsed() >= self.heartbeat();
             if !self.session.last_heartbeat.lock().as_ref().is_none_or(is_due) {

@@ -7,6 +7,7 @@ use crate::{
 };
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use crawlway_broker::{BrokerError, Depth, QueueName, Timestamp};
+use crawlway_broker_ledger::{Entry as _, Settlement};
 use std::sync::Arc;
 
 impl Engine {
@@ -15,7 +16,8 @@ impl Engine {
         let dead = self.ledger.count_dead_letters(queue).await?;
         let (visible, hidden) = self.counts(&local).await?;
         let state = local.state();
-        let (in_flight, buffered) = (state.in_flight.len() as u64, state.ready.len() as u64);
+        let (in_flight, buffered) =
+            (state.deliveries.in_flight.len() as u64, state.deliveries.ready.len() as u64);
         Ok(Depth {
             ready: visible + buffered,
             in_flight,
@@ -24,7 +26,7 @@ impl Engine {
             oldest_age: None,
             rates: None,
             exact: false,
-            paused: state.is_paused,
+            paused: state.deliveries.is_paused,
         })
     }
 
@@ -32,7 +34,7 @@ impl Engine {
         let local = self.local_queue(queue)?;
         let (visible, hidden) = self.counts(&local).await?;
         let state = local.state();
-        Ok((visible + hidden).saturating_sub(state.in_flight.len() as u64 + state.purged_hidden))
+        Ok((visible + hidden).saturating_sub(state.deliveries.in_flight.len() as u64 + state.purged_hidden))
     }
 
     /// Numbers of visible and of hidden messages.
@@ -54,14 +56,18 @@ impl Engine {
         let buffered: Vec<Entry> = {
             let mut state = local.state();
             state.purged_before = Timestamp::now();
-            state.kept =
-                state.in_flight.values().map(|held| held.entry.received.message_id.clone()).collect();
-            state.ready.drain(..).collect()
+            state.kept = state
+                .deliveries
+                .in_flight
+                .values()
+                .map(|held| held.entry.received.message_id.clone())
+                .collect();
+            state.deliveries.ready.drain(..).collect()
         };
         let handles: Vec<String> = buffered.iter().map(|entry| entry.received.handle.clone()).collect();
         self.connection.delete(&local.url, &handles).await;
         let taken = buffered.iter().filter(|entry| entry.is_taken).map(|entry| entry.key(queue));
-        self.ledger.settle(taken.collect(), &crawlway_broker_ledger::Settlement::Done).await;
+        self.ledger.settle(taken.collect(), &Settlement::Done).await;
         while self.counts(&local).await?.0 > 0 {
             let now = Timestamp::now();
             let received = self.connection.poll(&local.url, crate::connection::BATCH).await?;
@@ -74,23 +80,10 @@ impl Engine {
         let (_, hidden) = self.counts(&local).await?;
         {
             let mut state = local.state();
-            state.purged_hidden = hidden.saturating_sub((state.in_flight.len() + state.ready.len()) as u64);
+            state.purged_hidden = hidden
+                .saturating_sub((state.deliveries.in_flight.len() + state.deliveries.ready.len()) as u64);
         }
         local.wake();
         Ok(before)
-    }
-
-    pub(crate) async fn pause(self: &Arc<Self>, queue: &QueueName) -> Result<(), BrokerError> {
-        let local = self.local_queue(queue)?;
-        self.ledger.set_paused(queue, true).await?;
-        self.set_paused(&local, true);
-        Ok(())
-    }
-
-    pub(crate) async fn resume(self: &Arc<Self>, queue: &QueueName) -> Result<(), BrokerError> {
-        let local = self.local_queue(queue)?;
-        self.ledger.set_paused(queue, false).await?;
-        self.set_paused(&local, false);
-        Ok(())
     }
 }

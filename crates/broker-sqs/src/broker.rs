@@ -5,6 +5,7 @@ use crate::{
     options::Options,
 };
 use crawlway_broker::LengthLimited;
+use crawlway_broker_ledger::Backend as _;
 use crawlway_store::Ledger;
 use std::{
     sync::Arc,
@@ -47,7 +48,7 @@ pub async fn connect(
 pub fn connect_later(options: Options, ledger: Arc<dyn Ledger>) -> LengthLimited<SqsBroker> {
     let guarantees = guarantees::guarantees(&options);
     let engine = Arc::new(Engine::new(Connection::new(options), ledger, Handle::current()));
-    engine.runtime.spawn(engine.clone().watch());
+    engine.start();
     LengthLimited::new(SqsBroker { engine }, guarantees)
 }
 
@@ -76,8 +77,9 @@ impl Engine {
         for local in self.queues.all() {
             let left: Vec<Entry> = {
                 let mut state = local.state();
-                let in_flight: Vec<Entry> = state.in_flight.drain().map(|(_, held)| held.entry).collect();
-                state.ready.drain(..).chain(in_flight).collect()
+                let in_flight: Vec<Entry> =
+                    state.deliveries.in_flight.drain().map(|(_, held)| held.entry).collect();
+                state.deliveries.ready.drain(..).chain(in_flight).collect()
             };
             let visible = left.iter().map(|entry| (entry.received.handle.clone(), 0)).collect::<Vec<_>>();
             self.connection.change_visibility(&local.url, &visible).await;

@@ -4,12 +4,12 @@ use crate::{
     connection::seconds,
     engine::Engine,
     error::Failure,
-    local_queue::LocalQueue,
+    local_queue::{Address, LocalQueue, QueueState},
     names::Names,
     options::{MAX_VISIBILITY, Options},
 };
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
-use crawlway_broker::{Aspect, BrokerError, MaxLength, Ordering, QueueName, QueueSpec, Support};
+use crawlway_broker::{Aspect, BrokerError, Ordering, QueueName, QueueSpec};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// Retention of new queues: the longest of SQS.
@@ -24,19 +24,9 @@ impl Options {
     /// # Errors
     /// If the spec is invalid or refused.
     pub fn check(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
-        spec.check()?;
-        let guarantees = crate::guarantees::guarantees(self);
-        let refused = |aspect: Aspect, why: &str| {
-            Err(BrokerError::Refused { queue: spec.name.clone(), aspect, why: why.to_owned() })
-        };
-        let exact = matches!(spec.max_length, Some(MaxLength::Exact(_))).then_some(Aspect::MaxLengthExact);
-        for aspect in spec.ordering.aspect().into_iter().chain(exact) {
-            if let Support::Refused { why } = guarantees.of(aspect) {
-                return refused(aspect, why);
-            }
-        }
+        crate::guarantees::guarantees(self).check(spec)?;
         if spec.lease > MAX_VISIBILITY {
-            return refused(Aspect::Lease, "SQS hides a message for 12 hours at most");
+            return Err(spec.refused(Aspect::Lease, "SQS hides a message for 12 hours at most"));
         }
         Ok(())
     }
@@ -50,18 +40,14 @@ impl Engine {
         }
         let paused = self.ledger.paused().await?;
         for spec in queues {
-            let url = match self.queues.find(&spec.name) {
-                Some(local) if local.state().spec.ordering == spec.ordering => local.url.clone(),
+            let known = self.queues.find(&spec.name);
+            let url = match &known {
+                Some(local) if local.spec().ordering == spec.ordering => local.url.clone(),
                 _ => self.create_and_verify(spec).await?,
             };
             self.ledger.bind(spec).await?;
-            let is_new = self.queues.find(&spec.name).is_none();
-            let local = self
-                .queues
-                .get_or_insert(&spec.name, || LocalQueue::new(spec.clone(), Names::new(&spec.name), url));
-            local.state().spec = spec.clone();
-            self.set_paused(&local, paused.contains(spec.name.as_str()));
-            if is_new {
+            let local = self.register(spec, paused.contains(spec.name.as_str()), || local_queue(spec, url));
+            if known.is_none() {
                 self.runtime.spawn(self.clone().keep(local));
             }
         }
@@ -156,14 +142,17 @@ impl Engine {
 
     /// A queue that another process has declared.
     pub(crate) async fn existing_queue(&self, queue: &QueueName) -> Result<LocalQueue, Failure> {
-        let names = Names::new(queue);
-        let url = self.url(&names.main).await?;
+        let url = self.url(&Names::new(queue).main).await?;
         let tags = self.tags(&url).await?;
         let all = [Ordering::None, Ordering::PerGroup, Ordering::Fifo];
         let named = all
             .into_iter()
             .find(|ordering| Some(ordering.name()) == tags.get(ORDERING_TAG).map(String::as_str));
         let spec = QueueSpec::new(queue.clone()).ordering(named.unwrap_or_default());
-        Ok(LocalQueue::new(spec, names, url))
+        Ok(local_queue(&spec, url))
     }
+}
+
+fn local_queue(spec: &QueueSpec, url: String) -> LocalQueue {
+    LocalQueue::new(Address::new(Names::new(&spec.name), url), QueueState::new(spec.clone()))
 }

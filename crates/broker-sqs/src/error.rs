@@ -26,7 +26,10 @@ crawlway_broker::convert_errors!(Failure, Failure::Closed);
 
 impl From<LedgerError> for Failure {
     fn from(error: LedgerError) -> Self {
-        Failure::Unavailable(error.to_string())
+        match error {
+            LedgerError::Closed => Failure::Closed,
+            error => Failure::Unavailable(error.to_string()),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     options::MAX_VISIBILITY,
 };
 use crawlway_broker::Timestamp;
-use crawlway_broker_ledger::Settlement;
+use crawlway_broker_ledger::{Entry as _, Settlement};
 use std::{sync::Arc, time::Duration};
 
 /// Longest sleep.
@@ -22,7 +22,7 @@ impl Engine {
             self.expire(&local).await;
             self.renew(&local).await;
             self.hand_back_unclaimed(&local).await;
-            let (now, next) = (Timestamp::now(), local.state().next_expiry());
+            let (now, next) = (Timestamp::now(), local.state().deliveries.next_expiry());
             let sleep =
                 next.map_or(INTERVAL, |time| time.since(now)).clamp(Duration::from_millis(1), INTERVAL);
             tokio::select! {
@@ -34,13 +34,7 @@ impl Engine {
 
     /// Makes deliveries visible again whose leases have ended: each is suspect by one more lost worker.
     async fn expire(self: &Arc<Self>, local: &Arc<LocalQueue>) {
-        let now = Timestamp::now();
-        let expired: Vec<Entry> = {
-            let mut state = local.state();
-            let ended = state.in_flight.iter().filter(|(_, held)| !held.settling && held.until <= now);
-            let tags: Vec<u64> = ended.map(|(tag, _)| *tag).collect();
-            tags.iter().filter_map(|tag| Some(state.in_flight.remove(tag)?.entry)).collect()
-        };
+        let expired = local.state().deliveries.expired(Timestamp::now());
         if expired.is_empty() {
             return;
         }
@@ -48,7 +42,7 @@ impl Engine {
         self.ledger.settle(keys, &Settlement::LeaseExpired).await;
         let visible: Vec<_> = expired.iter().map(|entry| (entry.received.handle.clone(), 0)).collect();
         self.connection.change_visibility(&local.url, &visible).await;
-        self.start_polls(local);
+        local.changed.notify_waiters();
     }
 
     /// Renews the visibility timeouts of leased deliveries. One that is with another consumer is fenced.
@@ -60,7 +54,7 @@ impl Engine {
                 entry.hidden_until <= now + visibility / 2
                     && entry.received_at + MAX_VISIBILITY > now + visibility
             };
-            let held = state.in_flight.iter().filter(|(_, held)| is_due(&held.entry));
+            let held = state.deliveries.in_flight.iter().filter(|(_, held)| is_due(&held.entry));
             held.map(|(tag, held)| (*tag, held.entry.clone())).collect()
         };
         if due.is_empty() {
@@ -73,12 +67,12 @@ impl Engine {
         {
             let mut state = local.state();
             for ((tag, entry), result) in due.into_iter().zip(results) {
-                let Some(held) = state.in_flight.get_mut(&tag) else { continue };
+                let Some(held) = state.deliveries.in_flight.get_mut(&tag) else { continue };
                 match result {
                     Ok(true) => held.entry.hidden_until = now + visibility,
                     // While a verdict is carried out, it decides.
                     Ok(false) if !held.settling => {
-                        state.in_flight.remove(&tag);
+                        state.deliveries.in_flight.remove(&tag);
                         fenced.push(entry.key(&local.queue));
                     }
                     Ok(false) | Err(_) => {}
@@ -93,13 +87,14 @@ impl Engine {
         let now = Timestamp::now();
         let unclaimed: Vec<Entry> = {
             let mut state = local.state();
-            let can_be_taken = state.demand > 0 && !state.is_paused;
+            let can_be_taken = state.demand > 0 && !state.deliveries.is_paused;
             let is_unclaimed = |entry: &Entry| {
                 (!can_be_taken && entry.received_at + BUFFER_AGE <= now)
                     || entry.hidden_until <= now + 2 * MARGIN
             };
-            let (unclaimed, ready): (Vec<Entry>, Vec<Entry>) = state.ready.drain(..).partition(is_unclaimed);
-            state.ready = ready.into();
+            let (unclaimed, ready): (Vec<Entry>, Vec<Entry>) =
+                state.deliveries.ready.drain(..).partition(is_unclaimed);
+            state.deliveries.ready = ready.into();
             unclaimed
         };
         if !unclaimed.is_empty() {

@@ -12,12 +12,12 @@
 //! * A short visibility timeout is renewed while a delivery is leased. So the messages of a killed process come back soon.
 //! * What SQS cannot keep is in the ledger: which worker has a message, attempts, dead letters, pauses and bindings.
 //!
-//! State machines: a message in `local_queue.rs`, a verdict in `settle.rs`, a poll in `receive.rs`.
+//! State machines: a message in `local_queue.rs`, a verdict in `backend.rs`, a poll in `receive.rs`.
 
 mod admin;
+mod backend;
 mod broker;
 mod connection;
-mod dead_letters;
 mod declare;
 mod engine;
 mod error;
@@ -28,8 +28,6 @@ mod names;
 mod options;
 mod publish;
 mod receive;
-mod settle;
-mod watch;
 mod wire;
 
 pub use broker::{SqsBroker, connect, connect_later};

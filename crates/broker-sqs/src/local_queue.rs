@@ -7,16 +7,32 @@
 //!            └─ no receiver for a while: handed back, visible again
 //! ```
 
-use crate::{names::Names, wire::Received};
-use crawlway_broker::{Ordering, QueueName, QueueSpec, Timestamp, history::History, suspects::Slots};
-use crawlway_broker_ledger::MessageKey;
-use parking_lot::{Mutex, MutexGuard};
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
-use tokio::sync::Notify;
+use crate::{connection::BATCH, engine::Engine, names::Names, wire::Received};
+use crawlway_broker::{Message, Ordering, QueueName, QueueSpec, Timestamp, history::History};
+use crawlway_broker_ledger::{self as broker_ledger, Deliveries, MessageKey, State};
+use std::{collections::HashSet, sync::Arc, time::Duration};
+use tokio::sync::OnceCell;
+
+/// Time before the end of a message's visibility timeout at which it counts as lost: a request may take that long.
+pub(crate) const MARGIN: Duration = Duration::from_secs(1);
+
+/// A declared queue as this process uses it.
+pub(crate) type LocalQueue = broker_ledger::LocalQueue<Engine>;
+
+/// Where a queue is in SQS.
+#[derive(Debug)]
+pub(crate) struct Address {
+    pub(crate) names: Names,
+    pub(crate) url: String,
+    /// URL of the dead queue, once it is known.
+    pub(crate) dead_url: OnceCell<String>,
+}
+
+impl Address {
+    pub(crate) fn new(names: Names, url: String) -> Self {
+        Self { names, url, dead_url: OnceCell::new() }
+    }
+}
 
 /// A received message.
 #[derive(Debug, Clone)]
@@ -32,160 +48,92 @@ pub(crate) struct Entry {
     pub(crate) is_taken: bool,
 }
 
-impl Entry {
-    pub(crate) fn key(&self, queue: &QueueName) -> MessageKey {
+impl broker_ledger::Entry for Entry {
+    fn key(&self, queue: &QueueName) -> MessageKey {
         // Names of queues and ids of messages are within the limits.
         MessageKey::new(queue.as_str(), &self.received.message_id)
             .unwrap_or_else(|error| unreachable!("{error}"))
     }
-}
 
-/// A delivery in flight.
-#[derive(Debug, Clone)]
-pub(crate) struct InFlight {
-    pub(crate) entry: Entry,
-    /// History of the message and the ledger together.
-    pub(crate) history: History,
-    pub(crate) until: Timestamp,
-    /// A verdict is being carried out: its lease does not end meanwhile.
-    pub(crate) settling: bool,
+    fn message(&self) -> &Message {
+        &self.received.message
+    }
+
+    fn history(&self) -> &History {
+        &self.received.history
+    }
+
+    fn losses(&mut self) -> &mut u32 {
+        &mut self.losses
+    }
+
+    fn is_held(&self, now: Timestamp) -> bool {
+        self.hidden_until > now + MARGIN
+    }
 }
 
 /// Local state of a queue.
 #[derive(Debug)]
 pub(crate) struct QueueState {
-    pub(crate) spec: QueueSpec,
-    pub(crate) ready: VecDeque<Entry>,
-    pub(crate) in_flight: HashMap<u64, InFlight>,
-    /// Number of messages that are being taken.
-    taking: usize,
+    pub(crate) deliveries: Deliveries<Entry>,
     /// Number of messages that waiting receivers ask for.
     pub(crate) demand: usize,
     /// Number of polls under way.
     pub(crate) polling: usize,
-    pub(crate) is_paused: bool,
     /// Messages sent before this time are purged, except those in `kept`.
     pub(crate) purged_before: Timestamp,
     /// Number of purged messages that are hidden and not deleted yet, as far as it is known.
     pub(crate) purged_hidden: u64,
     /// Messages that were in flight when the queue was purged.
     pub(crate) kept: HashSet<String>,
-    next_number: u64,
 }
 
-/// A declared queue as this process uses it.
-#[derive(Debug)]
-pub(crate) struct LocalQueue {
-    pub(crate) queue: QueueName,
-    pub(crate) names: Names,
-    pub(crate) url: String,
-    /// URL of the dead queue, once it is known.
-    pub(crate) dead_url: tokio::sync::OnceCell<String>,
-    state: Mutex<QueueState>,
-    /// Wakes receivers.
-    pub(crate) changed: Notify,
-    /// Wakes the keeper.
-    pub(crate) keeper: Notify,
-}
+impl State for QueueState {
+    type Entry = Entry;
 
-impl LocalQueue {
-    pub(crate) fn new(spec: QueueSpec, names: Names, url: String) -> Self {
-        Self {
-            queue: spec.name.clone(),
-            names,
-            url,
-            dead_url: tokio::sync::OnceCell::new(),
-            state: Mutex::new(QueueState {
-                spec,
-                ready: VecDeque::new(),
-                in_flight: HashMap::new(),
-                taking: 0,
-                demand: 0,
-                polling: 0,
-                is_paused: false,
-                purged_before: Timestamp::from_millis(0),
-                purged_hidden: 0,
-                kept: HashSet::new(),
-                next_number: 1,
-            }),
-            changed: Notify::new(),
-            keeper: Notify::new(),
-        }
-    }
-
-    pub(crate) fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock()
-    }
-
-    pub(crate) fn spec(&self) -> QueueSpec {
-        self.state().spec.clone()
-    }
-
-    pub(crate) fn wake(&self) {
-        self.changed.notify_waiters();
-        self.keeper.notify_one();
+    fn deliveries(&mut self) -> &mut Deliveries<Entry> {
+        &mut self.deliveries
     }
 }
 
 impl QueueState {
-    /// A number that no other delivery of this process has.
-    pub(crate) fn number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number
+    pub(crate) fn new(spec: QueueSpec) -> Self {
+        Self {
+            deliveries: Deliveries::new(spec),
+            demand: 0,
+            polling: 0,
+            purged_before: Timestamp::from_millis(0),
+            purged_hidden: 0,
+            kept: HashSet::new(),
+        }
     }
 
-    fn allowed(&self) -> usize {
-        (self.spec.prefetch as usize).saturating_sub(self.in_flight.len() + self.taking)
+    /// Messages that receivers wait for.
+    fn wanted(&self) -> usize {
+        self.demand.min(self.deliveries.allowed()).saturating_sub(self.deliveries.ready.len())
     }
 
-    /// Messages that one poll asks for: several of a group at once could be in flight together.
+    /// Messages that one poll may ask for: several of a group at once could be in flight together.
+    fn max_batch(&self) -> usize {
+        if self.deliveries.spec.ordering == Ordering::None { BATCH } else { 1 }
+    }
+
+    /// Messages that one poll asks for.
     pub(crate) fn batch(&self) -> usize {
-        let max = if self.spec.ordering == Ordering::None { crate::connection::BATCH } else { 1 };
-        max.min(self.demand.min(self.allowed()).saturating_sub(self.ready.len()).max(1))
+        self.max_batch().min(self.wanted().max(1))
     }
 
     /// Number of polls that should be under way.
     pub(crate) fn wanted_polls(&self, max: usize) -> usize {
-        if self.is_paused {
-            return 0;
-        }
-        let wanted = self.demand.min(self.allowed()).saturating_sub(self.ready.len());
-        let per_poll = if self.spec.ordering == Ordering::None { crate::connection::BATCH } else { 1 };
-        wanted.div_ceil(per_poll).min(max)
+        if self.deliveries.is_paused { 0 } else { self.wanted().div_ceil(self.max_batch()).min(max) }
     }
 
-    /// Takes up to `max` ready messages, as the prefetch allows. What is not hidden any more is dropped.
+    /// Removes up to `max` ready messages to be noted in the ledger. What is not hidden any more is dropped.
     pub(crate) fn candidates(&mut self, max: usize, now: Timestamp) -> Vec<Entry> {
-        if self.is_paused {
-            return Vec::new();
+        let mut entries = self.deliveries.candidates(max, |entry| broker_ledger::Entry::is_held(entry, now));
+        for entry in &mut entries {
+            entry.is_taken = true;
         }
-        let (allowed, mut slots, mut taken) = (self.allowed(), Slots::new(max), Vec::new());
-        while taken.len() < max.min(allowed)
-            && let Some(entry) = self.ready.pop_front()
-        {
-            if entry.hidden_until <= now + MARGIN {
-                continue;
-            }
-            if !slots.take(entry.losses) {
-                self.ready.push_front(entry);
-                break;
-            }
-            taken.push(entry);
-        }
-        self.taking += taken.len();
-        taken
-    }
-
-    /// Ends the take of this many messages.
-    pub(crate) fn end_take(&mut self, count: usize) {
-        self.taking = self.taking.saturating_sub(count);
-    }
-
-    /// Time at which the next lease ends.
-    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
-        self.in_flight.values().filter(|held| !held.settling).map(|held| held.until).min()
+        entries
     }
 }
-
-/// Time before the end of a message's visibility timeout at which it counts as lost: a request may take that long.
-pub(crate) const MARGIN: Duration = Duration::from_secs(1);

@@ -70,7 +70,7 @@ impl Engine {
 
     fn place(&self, local: &LocalQueue, message: &Outgoing) -> Result<Place, PublishError> {
         let nonce = nonce();
-        let group = match (local.state().spec.ordering, &message.group) {
+        let group = match (local.state().deliveries.spec.ordering, &message.group) {
             (Ordering::None, _) => nonce.clone(),
             (Ordering::Fifo, _) => local.names.main.clone(),
             (Ordering::PerGroup, Some(group)) => names::group(group),
@@ -84,7 +84,7 @@ impl Engine {
 
     /// Place of a copy of a message in its queue.
     pub(crate) fn copy_place(local: &LocalQueue, group: Option<&String>, nonce: String) -> Place {
-        let group = match (local.state().spec.ordering, group) {
+        let group = match (local.state().deliveries.spec.ordering, group) {
             (Ordering::Fifo, _) => local.names.main.clone(),
             (Ordering::PerGroup, Some(group)) => names::group(group),
             _ => nonce.clone(),

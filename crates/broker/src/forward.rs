@@ -56,8 +56,9 @@ macro_rules! forward_to_engine {
                 if count == 0 {
                     return Vec::new();
                 }
-                let settled = self.engine.runtime.spawn(self.engine.clone().settle(verdicts)).await;
-                settled.unwrap_or_else(|_| vec![Err($crate::SettleError::Closed); count])
+                let engine = self.engine.clone();
+                let settled = self.engine.runtime.spawn(async move { engine.settle(verdicts).await });
+                settled.await.unwrap_or_else(|_| vec![Err($crate::SettleError::Closed); count])
             }
 
             async fn extend(
@@ -69,8 +70,9 @@ macro_rules! forward_to_engine {
             }
 
             async fn mark_solo(&self, receipt: &$crate::Receipt) -> Result<(), $crate::SettleError> {
-                let marked = self.engine.runtime.spawn(self.engine.clone().mark_solo(receipt.clone())).await;
-                marked.unwrap_or(Err($crate::SettleError::Closed))
+                let (engine, receipt) = (self.engine.clone(), receipt.clone());
+                let marked = self.engine.runtime.spawn(async move { engine.mark_solo(receipt).await });
+                marked.await.unwrap_or(Err($crate::SettleError::Closed))
             }
 
             async fn close(&self) -> Result<(), $crate::BrokerError> {

@@ -1,6 +1,6 @@
 //! Guarantees of a broker: the rows of `docs/guarantees.md` in code.
 
-use crate::{MaxLength, Ordering, OrderingNeeds};
+use crate::{BrokerError, MaxLength, Ordering, OrderingNeeds, QueueSpec};
 use std::{fmt, time::Duration};
 
 macro_rules! aspects {
@@ -110,6 +110,21 @@ impl Guarantees {
     /// How this aspect is supported.
     pub fn of(&self, aspect: Aspect) -> Support {
         (self.support)(aspect)
+    }
+
+    /// Refuses an invalid spec, and one with an ordering or a maximum length that this broker does not support.
+    ///
+    /// # Errors
+    /// If the spec is invalid or refused.
+    pub fn check(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
+        spec.check()?;
+        let exact = matches!(spec.max_length, Some(MaxLength::Exact(_))).then_some(Aspect::MaxLengthExact);
+        for aspect in spec.ordering.aspect().into_iter().chain(exact) {
+            if let Support::Refused { why } = self.of(aspect) {
+                return Err(spec.refused(aspect, why));
+            }
+        }
+        Ok(())
     }
 
     /// The strictest maximum length that this broker supports: exact, or else approximate.

@@ -207,6 +207,11 @@ impl QueueSpec {
         }
     }
 
+    /// Error of a backend that cannot guarantee an aspect of this spec.
+    pub fn refused(&self, aspect: Aspect, why: impl Into<String>) -> BrokerError {
+        BrokerError::Refused { queue: self.name.clone(), aspect, why: why.into() }
+    }
+
     /// Validates the settings. Backends call this first in `declare`.
     pub fn check(&self) -> Result<(), BrokerError> {
         let problem = if self.prefetch == 0 {
