@@ -6,6 +6,7 @@ use crate::{
     error::Failure,
     local_queue::LocalQueue,
     names::{Source, Topic},
+    rebalance::{by_source, purge_marks},
     watermark::{Progress, Settled},
 };
 use crawlway_broker::{BrokerError, Depth, QueueName, Timestamp};
@@ -179,22 +180,9 @@ impl Offsets {
             return Ok(HashMap::new());
         }
         let shared = local.clone();
-        let marks = engine
-            .blocking(move |connection| crate::rebalance::purge_marks(connection, &partitions, &shared));
+        let marks = engine.blocking(move |connection| purge_marks(connection, &partitions, &shared));
         Ok(marks.await??)
     }
-}
-
-fn by_source(local: &LocalQueue, list: &TopicPartitionList) -> HashMap<Source, i64> {
-    let elements = list.elements();
-    elements
-        .iter()
-        .filter_map(|element| {
-            let source = local.names.source(element.topic(), element.partition())?;
-            let Offset::Offset(offset) = element.offset() else { return None };
-            Some((source, offset))
-        })
-        .collect()
 }
 
 /// Whether a request may succeed a moment later.

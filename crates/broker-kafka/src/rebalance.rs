@@ -17,6 +17,7 @@ use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
     consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext},
     error::{KafkaError, KafkaResult},
+    topic_partition_list::TopicPartitionListElem,
     types::{RDKafkaErrorCode, RDKafkaRespErr},
 };
 use std::{
@@ -250,13 +251,16 @@ pub(crate) fn purge_marks(
     local: &LocalQueue,
 ) -> KafkaResult<HashMap<Source, i64>> {
     let marks = connection.marks.committed_offsets(partitions.clone(), COMMITTED_TIMEOUT)?;
-    let elements = marks.elements();
-    Ok(elements
-        .iter()
-        .filter_map(|element| {
-            let source = local.names.source(element.topic(), element.partition())?;
-            let Offset::Offset(offset) = element.offset() else { return None };
-            Some((source, offset))
-        })
-        .collect())
+    Ok(by_source(local, &marks))
+}
+
+/// Offsets of a list by the partitions of a queue.
+pub(crate) fn by_source(local: &LocalQueue, list: &TopicPartitionList) -> HashMap<Source, i64> {
+    let elements = list.elements();
+    let offset = |element: &TopicPartitionListElem<'_>| {
+        let source = local.names.source(element.topic(), element.partition())?;
+        let Offset::Offset(offset) = element.offset() else { return None };
+        Some((source, offset))
+    };
+    elements.iter().filter_map(offset).collect()
 }

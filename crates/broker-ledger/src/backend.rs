@@ -2,7 +2,7 @@
 
 use crate::{
     Claim, Deliveries, LedgerError, LocalQueue, MessageKey, Redelivery, ReplayCopy, Shared, dead_letters,
-    receive, settle,
+    receive, settle, watch,
 };
 use crawlway_broker::{
     BrokerError, DeadLetterFilter, Death, Delivery, Message, PublishError, QueueName, Receipt, ReplayOutcome,

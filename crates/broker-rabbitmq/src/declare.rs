@@ -189,8 +189,7 @@ impl Options {
     /// # Errors
     /// [`BrokerError::Refused`], with what to do instead.
     pub fn check(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
-        let refused =
-            |aspect, why: String| Err(BrokerError::Refused { queue: spec.name.clone(), aspect, why });
+        let refused = |aspect, why: String| Err(spec.refused(aspect, why));
         if let Some(aspect) = spec.ordering.aspect() {
             let why = "RabbitMQ cannot keep one message in flight when consumers come and go; declare the queue without an ordering, the rate limiter ensures politeness";
             return refused(aspect, why.into());

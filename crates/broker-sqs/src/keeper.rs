@@ -35,14 +35,10 @@ impl Engine {
     /// Makes deliveries visible again whose leases have ended: each is suspect by one more lost worker.
     async fn expire(self: &Arc<Self>, local: &Arc<LocalQueue>) {
         let expired = local.state().deliveries.expired(Timestamp::now());
-        if expired.is_empty() {
-            return;
+        if !expired.is_empty() {
+            self.make_visible(local, expired, &Settlement::LeaseExpired).await;
+            local.changed.notify_waiters();
         }
-        let keys = expired.iter().map(|entry| entry.key(&local.queue)).collect();
-        self.ledger.settle(keys, &Settlement::LeaseExpired).await;
-        let visible: Vec<_> = expired.iter().map(|entry| (entry.received.handle.clone(), 0)).collect();
-        self.connection.change_visibility(&local.url, &visible).await;
-        local.changed.notify_waiters();
     }
 
     /// Renews the visibility timeouts of leased deliveries. One that is with another consumer is fenced.
@@ -98,7 +94,7 @@ impl Engine {
             unclaimed
         };
         if !unclaimed.is_empty() {
-            self.hand_back(local, unclaimed).await;
+            self.make_visible(local, unclaimed, &Settlement::Returned).await;
         }
     }
 }

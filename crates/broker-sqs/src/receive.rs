@@ -157,10 +157,15 @@ impl Engine {
         }
     }
 
-    /// Makes messages visible again that no receiver has, without counting anything.
-    pub(crate) async fn hand_back(&self, local: &LocalQueue, entries: Vec<Entry>) {
+    /// Makes messages visible again, and settles those that are noted in the ledger.
+    pub(crate) async fn make_visible(
+        &self,
+        local: &LocalQueue,
+        entries: Vec<Entry>,
+        settlement: &Settlement,
+    ) {
         let taken = entries.iter().filter(|entry| entry.is_taken).map(|entry| entry.key(&local.queue));
-        self.ledger.settle(taken.collect(), &Settlement::Returned).await;
+        self.ledger.settle(taken.collect(), settlement).await;
         let visible: Vec<_> = entries.iter().map(|entry| (entry.received.handle.clone(), 0)).collect();
         self.connection.change_visibility(&local.url, &visible).await;
     }
