@@ -5,8 +5,7 @@
 //! | verdict | before the offset is settled |
 //! |---|---|
 //! | done | |
-//! | retry, defer | confirmed copy in `NAME.wait`, or in `NAME` if it is due |
-//! | requeue | confirmed copy in `NAME` |
+//! | retry, defer, requeue | confirmed copy in `NAME.wait` |
 //! | dead, last retry | row in the ledger, then a confirmed copy in `NAME.dead` |
 //!
 //! Then the offset is settled, the watermark committed, and the delivery removed from the ledger. While a verdict is carried out, the
@@ -110,7 +109,7 @@ impl Backend for Engine {
         copies: Vec<ReplayCopy>,
     ) -> Vec<Result<(), PublishError>> {
         let encode = |copy: &ReplayCopy| {
-            wire::encode_replay(&copy.message, copy.replays, copy.epoch, local.names.main.clone())
+            wire::encode_replay(&copy.message, copy.replays, copy.epoch, local.names.wait.clone())
         };
         let copies: Vec<_> = copies.iter().map(encode).collect();
         self.connection.publish(&copies).await
@@ -144,16 +143,15 @@ pub(crate) async fn commits(local: &LocalQueue, is_fulfilled: impl Fn(&QueueStat
     }
 }
 
-/// Copy of a message for its queue, or for its wait topic if it is delayed.
+/// Copy of a message for its redelivery. It is in the wait topic also if it is due, since other programs read the queue's topic.
 pub(crate) fn copy_to_queue(
     local: &LocalQueue,
     record: &Record,
     history: &History,
     now: Timestamp,
 ) -> Publication {
-    let remaining = history.not_before.filter(|due| *due > now).map(|due| due.since(now));
-    let topic = if remaining.is_some() { &local.names.wait } else { &local.names.main };
-    let mut copy = wire::encode_copy(record, history, topic.clone(), None);
-    copy.partition = remaining.map(names::tier);
+    let remaining = history.not_before.map_or(Duration::ZERO, |due| due.since(now));
+    let mut copy = wire::encode_copy(record, history, local.names.wait.clone(), None);
+    copy.partition = Some(names::tier(remaining));
     copy
 }

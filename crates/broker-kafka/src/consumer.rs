@@ -149,7 +149,7 @@ fn poll(client: &BaseConsumer<Rebalance>, local: &LocalQueue, stop: &AtomicBool)
 /// Buffers a received record. `false` if its partition has to be paused before the next one.
 fn accept(local: &LocalQueue, record: &BorrowedMessage<'_>, max_gap: u64) -> bool {
     let Some(source) = local.names.source(record.topic(), record.partition()) else { return true };
-    let record = wire::decode(source, record);
+    let record = wire::decode(source, record, &local.names);
     let mut state = local.state();
     if !state.accept(record, Timestamp::now()) {
         tracing::warn!(queue = %local.queue, "the topic was made anew; its partition starts over");

@@ -62,9 +62,9 @@ pub(crate) struct Entry {
 
 impl broker_ledger::Entry for Entry {
     fn key(&self, queue: &QueueName) -> MessageKey {
-        let key = self.record.source.key(self.record.offset, self.record.time);
         // Names of queues and these keys are within the limits.
-        MessageKey::new(queue.as_str(), key).unwrap_or_else(|error| unreachable!("{error}"))
+        MessageKey::new(queue.as_str(), self.record.ledger_key.clone())
+            .unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     fn message(&self) -> &Message {

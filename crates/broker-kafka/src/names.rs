@@ -3,7 +3,7 @@
 //! | topic | partitions | what |
 //! |---|---|---|
 //! | `NAME` | as configured | messages |
-//! | `NAME.wait` | one per delay tier ([`TIERS`]) | delayed messages |
+//! | `NAME.wait`; `PREFIX.NAME.wait` with another prefix than the default | one per delay tier ([`TIERS`]) | delayed messages |
 //! | `NAME.dead` | one | copies of dead letters, for other programs; made with the first |
 
 use crawlway_broker::QueueName;
@@ -18,6 +18,8 @@ pub(crate) const TIERS: [Duration; 5] = [
     Duration::from_secs(1800),
 ];
 
+/// Default of the group prefix.
+pub(crate) const DEFAULT_PREFIX: &str = "crawlway";
 /// Suffix of the wait topic.
 const WAIT: &str = ".wait";
 /// Suffix of the topic with copies of dead letters.
@@ -37,14 +39,6 @@ pub(crate) struct Source {
     pub(crate) partition: i32,
 }
 
-impl Source {
-    /// Key of a message of this partition in the ledger. The time of the record tells it from one of a topic that was made anew.
-    pub(crate) fn key(self, offset: i64, time: i64) -> String {
-        let topic = if self.topic == Topic::Main { "main" } else { "wait" };
-        format!("{topic}/{}/{offset}/{time}", self.partition)
-    }
-}
-
 /// Topics and group of a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
@@ -52,16 +46,31 @@ pub(crate) struct Names {
     pub(crate) wait: String,
     pub(crate) dead: String,
     pub(crate) group: String,
+    /// Begin of the keys in the ledger: groups that share a ledger count apart.
+    ledger_prefix: String,
 }
 
 impl Names {
     pub(crate) fn new(queue: &QueueName, group_prefix: &str) -> Self {
+        let group = format!("{group_prefix}.{queue}");
+        // Each group has a wait topic of its own, since it removes from it what it has settled.
+        let (waiting, ledger_prefix) = match group_prefix {
+            DEFAULT_PREFIX => (queue.as_str(), String::new()),
+            _ => (group.as_str(), format!("{group_prefix}/")),
+        };
         Self {
             main: queue.to_string(),
-            wait: format!("{queue}{WAIT}"),
+            wait: format!("{waiting}{WAIT}"),
             dead: format!("{queue}{DEAD}"),
-            group: format!("{group_prefix}.{queue}"),
+            group,
+            ledger_prefix,
         }
+    }
+
+    /// Key of a message in the ledger. The time of the record tells it from one of a topic that was made anew.
+    pub(crate) fn ledger_key(&self, source: Source, offset: i64, time: i64) -> String {
+        let topic = if source.topic == Topic::Main { "main" } else { "wait" };
+        format!("{}{topic}/{}/{offset}/{time}", self.ledger_prefix, source.partition)
     }
 
     pub(crate) fn topic(&self, topic: Topic) -> &str {
@@ -98,6 +107,17 @@ pub(crate) fn delay(partition: i32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_share_the_messages_and_nothing_else() {
+        let queue = QueueName::new("q").unwrap();
+        let (ours, theirs) = (Names::new(&queue, DEFAULT_PREFIX), Names::new(&queue, "other"));
+        assert_eq!((ours.main.as_str(), ours.wait.as_str()), ("q", "q.wait"));
+        assert_eq!((theirs.main.as_str(), theirs.wait.as_str()), ("q", "other.q.wait"));
+        let source = Source { topic: Topic::Main, partition: 1 };
+        assert_eq!(ours.ledger_key(source, 2, 3), "main/1/2/3");
+        assert_eq!(theirs.ledger_key(source, 2, 3), "other/main/1/2/3");
+    }
 
     #[test]
     fn a_tier_is_never_longer_than_the_delay_but_the_first() {

@@ -1,5 +1,6 @@
 //! Options of a Kafka, and the settings of its clients.
 
+use crate::names;
 use crawlway_tls::ClientTls;
 use rdkafka::ClientConfig;
 use std::{fmt, time::Duration};
@@ -82,7 +83,7 @@ impl Default for Options {
             tls: None,
             sasl: None,
             table: "broker.kafka".into(),
-            group_prefix: "crawlway".into(),
+            group_prefix: names::DEFAULT_PREFIX.into(),
             client_id: "crawlway".into(),
             partitions: 8,
             replication: 0,

@@ -1,10 +1,10 @@
 //! Wire format: encoding and decoding of records, with the broker's bookkeeping in headers.
 //!
-//! A newly published message has its id and group as headers of the broker, but for an id that is a UUID and also the key; its key is
+//! A newly published message has its id and group as headers of the broker, but for an id that is also the key; its key is
 //! the record's. A copy (retry, deferral, dead letter)
 //! keeps the key and every header of the original, including those of other programs, repeated and binary ones.
 
-use crate::names::Source;
+use crate::names::{Names, Source};
 use bytes::Bytes;
 use crawlway_broker::{
     Defect, Headers as TextHeaders, Message, MessageId, Outgoing, Timestamp,
@@ -16,6 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const ID: &str = "x-crawlway-id";
 const PUBLISHED: &str = "x-crawlway-published";
+/// Defects of a replayed message, in lines.
+const DEFECTS: &str = "x-crawlway-defects";
 const REPLAY_EPOCH: &str = "x-crawlway-replay-epoch";
 
 /// Bytes that the protocol adds to each header and to the record, at most.
@@ -31,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) time: i64,
     pub(crate) message: Message,
     pub(crate) history: History,
+    /// Key in the ledger.
+    pub(crate) ledger_key: String,
     /// Key as received.
     key: Option<Vec<u8>>,
     /// Headers of the publisher as received. Those whose names are not UTF-8 are missing: the client cannot write them.
@@ -81,7 +85,8 @@ pub(crate) fn encode_new(message: &Outgoing, topic: String) -> Publication {
         .map(|(name, value)| (name.clone(), Some(value.clone().into_bytes())))
         .collect();
     let mut add = |name: &str, value: &str| headers.push((name.to_owned(), Some(value.as_bytes().to_vec())));
-    if message.key.as_deref().and_then(id_of_key).as_ref() != Some(&message.id) {
+    // Topics of a contract with other programs have no further header.
+    if message.key.as_deref() != Some(message.id.as_str()) {
         add(ID, message.id.as_str());
     }
     if let Some(group) = &message.group {
@@ -116,12 +121,12 @@ pub(crate) fn encode_copy(
         headers.push((DEAD_CAUSE.to_owned(), Some(cause.as_bytes().to_vec())));
         headers.push((DEAD_REASON.to_owned(), Some(reason.as_bytes().to_vec())));
     }
-    let is_null = record.message.defects.contains(&Defect::NullBody);
-    let body = (!is_null).then(|| record.message.body.clone());
+    let body = body_of(&record.message);
     Publication { topic, partition: None, key: record.key.clone(), headers, body }
 }
 
 /// Record of a dead letter that is replayed: its attempts start over.
+/// In the first delay tier, as each copy that is due.
 pub(crate) fn encode_replay(message: &Message, replays: u32, epoch: u64, topic: String) -> Publication {
     let mut headers: Vec<_> = message
         .headers
@@ -130,8 +135,17 @@ pub(crate) fn encode_replay(message: &Message, replays: u32, epoch: u64, topic: 
         .collect();
     bookkeeping(message, &History { replays, ..History::default() }, &mut headers);
     headers.push((REPLAY_EPOCH.to_owned(), Some(epoch.to_string().into_bytes())));
+    if !message.defects.is_empty() {
+        let codes: Vec<String> = message.defects.iter().map(Defect::to_code).collect();
+        headers.push((DEFECTS.to_owned(), Some(codes.join("\n").into_bytes())));
+    }
     let key = message.key.clone().map(String::into_bytes);
-    Publication { topic, partition: None, key, headers, body: Some(message.body.clone()) }
+    Publication { topic, partition: Some(0), key, headers, body: body_of(message) }
+}
+
+/// Body of a copy; null if the message had none.
+fn body_of(message: &Message) -> Option<Bytes> {
+    (!message.defects.contains(&Defect::NullBody)).then(|| message.body.clone())
 }
 
 fn bookkeeping(message: &Message, history: &History, headers: &mut Vec<(String, Option<Vec<u8>>)>) {
@@ -154,7 +168,7 @@ fn history_headers(history: &History, headers: &mut Vec<(String, Option<Vec<u8>>
     }));
 }
 
-/// Id of a message whose key is a UUID and which has no id of its own.
+/// Id of a message whose key is a UUID and which has no id of its own. Other keys may not be unique: then its place is the id.
 fn id_of_key(key: &str) -> Option<MessageId> {
     let is_uuid = key.len() == 36
         && key.bytes().enumerate().all(|(place, byte)| match place {
@@ -165,7 +179,7 @@ fn id_of_key(key: &str) -> Option<MessageId> {
 }
 
 /// Decodes a record. Parts that the contract cannot represent become defects.
-pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>) -> Record {
+pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>, names: &Names) -> Record {
     let mut defects = Vec::new();
     let (mut text, mut raw, mut own) = (TextHeaders::new(), Vec::new(), TextHeaders::new());
     let headers = record.headers();
@@ -202,6 +216,7 @@ pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>) -> Record {
     if record.payload().is_none() {
         defects.push(Defect::NullBody);
     }
+    defects.extend(own.get(DEFECTS).iter().flat_map(|codes| codes.lines()).filter_map(Defect::from_code));
     defects.sort();
     defects.dedup();
     let (offset, time) = (record.offset(), record.timestamp().to_millis().unwrap_or(0));
@@ -224,7 +239,8 @@ pub(crate) fn decode(source: Source, record: &BorrowedMessage<'_>) -> Record {
         defects,
     };
     let history = History::from_headers(number, |name| own.get(name).cloned());
-    Record { source, offset, time, message, history, key, headers: raw }
+    let ledger_key = names.ledger_key(source, offset, time);
+    Record { source, offset, time, message, history, ledger_key, key, headers: raw }
 }
 
 impl Record {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use crawlway_broker::{Broker, BrokerError, Defect, SettleOutcome, Verdict};
+use crawlway_broker::{Broker, BrokerError, Defect, QueueAdmin as _, SettleOutcome, Verdict};
 use crawlway_broker_kafka::Options;
 use crawlway_testkit::servers;
 use rdkafka::{
@@ -12,7 +12,7 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 use std::time::Duration;
-use support::{TestLedger, admin, delete_topics, done, options, queue, receive, start};
+use support::{TestLedger, admin, delete_topics, done, options, publish_numbers, queue, receive, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_records_are_read_with_their_defects_and_copied_whole() {
@@ -57,6 +57,41 @@ async fn foreign_records_are_read_with_their_defects_and_copied_whole() {
         }
     }
     delete_topics(broker, &servers::kafka()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn consumer_groups_get_every_message_and_only_their_own_copies() {
+    let (ledger, spec) = (TestLedger::open().await, queue("groups").prefetch(10));
+    let mut processes = Vec::new();
+    for group_prefix in ["crawlway", "other"] {
+        let options = Options { group_prefix: group_prefix.to_owned(), ..options(&servers::kafka()) };
+        let process = start(options, &ledger).await;
+        process.broker.declare(std::slice::from_ref(&spec)).await.unwrap();
+        processes.push(process);
+    }
+    publish_numbers(&*processes[0].broker, &spec.name, 1).await;
+    // Each copy would come to both groups, and each would make another one.
+    for attempt in 1..=3 {
+        for process in &processes {
+            let delivery = receive(&*process.broker, &spec.name, 1).await.remove(0);
+            assert_eq!((delivery.attempt, delivery.losses), (attempt, 0));
+            let verdict = match attempt {
+                1 => Verdict::Retry { after: Duration::ZERO, error: "failed".into() },
+                2 => Verdict::Retry { after: Duration::from_millis(300), error: "failed".into() },
+                _ => Verdict::Done,
+            };
+            process.broker.settle(vec![(delivery.receipt, verdict)]).await.remove(0).unwrap();
+        }
+    }
+    for process in &processes {
+        let more = process.broker.receive(&spec.name, 10, Duration::from_secs(1)).await.unwrap();
+        assert!(more.is_empty(), "{more:?}");
+        let depth = process.broker.depth(&spec.name).await.unwrap();
+        assert_eq!((depth.ready, depth.in_flight, depth.delayed), (0, 0, 0));
+    }
+    let wait = format!("other.{}.wait", spec.name);
+    let _ = admin(&servers::kafka()).delete_topics(&[&wait], &AdminOptions::new()).await;
+    delete_topics(&*processes[0].broker, &servers::kafka()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use crate::{Backend, LedgerError, LedgerHandle, Shared};
 use crawlway_broker::{
     BrokerError, Bytes, DeadLetter, DeadLetterCause, DeadLetterFilter, DeadLetterId, DeadLetterPage, Death,
-    Failure, Message, MessageId, QueueName, ReplayOutcome, SettleError, history::History,
+    Defect, Failure, Message, MessageId, QueueName, ReplayOutcome, SettleError, history::History,
 };
 use crawlway_store::ledger::{self, AddDeadLetterOutcome, DeadLetterDetail, MessageKey, NewDeadLetter};
 
@@ -186,6 +186,7 @@ fn detail(message: &Message, history: &History, death: &Death) -> DeadLetterDeta
         first_error: history.first_error.as_ref().map(ledger_failure),
         last_error: history.last_error.as_ref().map(ledger_failure),
         replays: history.replays,
+        defects: message.defects.iter().map(Defect::to_code).collect(),
     }
 }
 
@@ -202,7 +203,7 @@ fn dead_letter(queue: &QueueName, letter: ledger::DeadLetter, body: Vec<u8>) -> 
             headers: detail.headers,
             body: Bytes::from(body),
             published_at: detail.published_at,
-            defects: Vec::new(),
+            defects: detail.defects.iter().filter_map(|code| Defect::from_code(code)).collect(),
         },
         cause: DeadLetterCause::from_name(&detail.cause).unwrap_or(DeadLetterCause::Refused),
         reason: detail.reason,

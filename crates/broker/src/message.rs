@@ -83,6 +83,42 @@ pub enum Defect {
     NullBody,
 }
 
+impl Defect {
+    /// Name, and the header if it is one's.
+    fn parts(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Defect::DuplicateHeader(name) => ("duplicate-header", Some(name)),
+            Defect::NullHeader(name) => ("null-header", Some(name)),
+            Defect::BinaryHeader(name) => ("binary-header", Some(name)),
+            Defect::BinaryKey => ("binary-key", None),
+            Defect::NullKey => ("null-key", None),
+            Defect::NullBody => ("null-body", None),
+        }
+    }
+
+    /// Form in which a dead letter keeps it.
+    pub fn to_code(&self) -> String {
+        match self.parts() {
+            (name, Some(header)) => format!("{name} {header}"),
+            (name, None) => name.to_owned(),
+        }
+    }
+
+    /// Reads the form of [`to_code`](Self::to_code).
+    pub fn from_code(code: &str) -> Option<Self> {
+        let (name, header) = code.split_once(' ').unwrap_or((code, ""));
+        let known = [
+            Defect::DuplicateHeader(header.to_owned()),
+            Defect::NullHeader(header.to_owned()),
+            Defect::BinaryHeader(header.to_owned()),
+            Defect::BinaryKey,
+            Defect::NullKey,
+            Defect::NullBody,
+        ];
+        known.into_iter().find(|defect| defect.parts().0 == name)
+    }
+}
+
 impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

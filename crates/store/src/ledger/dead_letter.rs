@@ -58,6 +58,9 @@ pub struct DeadLetterDetail {
     pub last_error: Option<Failure>,
     /// Number of replays before.
     pub replays: u32,
+    /// Parts of the message that could not be kept, such as `duplicate-header NAME`: a replay has them, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub defects: Vec<String>,
 }
 
 impl DeadLetterDetail {
