@@ -70,7 +70,7 @@ pub(crate) fn exit_code(result: anyhow::Result<()>) -> ExitCode {
 }
 
 /// Whether the command line or a setting is the cause.
-fn is_usage(error: &anyhow::Error) -> bool {
+pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     // A gateway answers 401 or 403 to a wrong `gateway.token` or `gateway.allowed_hosts`.
     error.downcast_ref::<UsageError>().is_some()
         || error.downcast_ref::<Error>().is_some_and(Error::is_invalid)

@@ -32,8 +32,12 @@ async fn partitions_that_are_added_are_read() {
         ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
     for partition in 0..4 {
         let body = partition.to_string();
-        let record = FutureRecord::<str, str>::to(spec.name.as_str()).partition(partition).payload(&body);
-        producer.send(record, Duration::from_secs(10)).await.unwrap();
+        let record = || FutureRecord::<str, str>::to(spec.name.as_str()).partition(partition).payload(&body);
+        // The server may not have told its clients of new partitions yet.
+        eventually("the partition is known", async || {
+            producer.send(record(), Duration::from_secs(10)).await.is_ok()
+        })
+        .await;
     }
     let received = receive(broker, &spec.name, 4).await;
     assert_eq!(numbers(&received), (0..4).collect::<BTreeSet<_>>());

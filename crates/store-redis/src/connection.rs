@@ -13,6 +13,10 @@ use redis::{
 };
 use std::{
     fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -33,9 +37,17 @@ pub(crate) struct Link {
     connecting: tokio::sync::Mutex<()>,
 }
 
+/// An open connection.
+#[derive(Clone)]
+struct Open {
+    connection: MultiplexedConnection,
+    /// The server has closed it, such as one that was idle: the next call opens another one.
+    is_closed: Arc<AtomicBool>,
+}
+
 #[derive(Default)]
 struct State {
-    connection: Option<MultiplexedConnection>,
+    connection: Option<Open>,
     /// Number of the connection, so that a failed call drops its own connection and no later one.
     number: u64,
     outage: Option<Outage>,
@@ -118,7 +130,10 @@ impl Link {
     }
 
     async fn connection(&self) -> Result<(u64, MultiplexedConnection), Fault> {
-        let current = |state: &State| state.connection.clone().map(|connection| (state.number, connection));
+        let current = |state: &State| {
+            let open = state.connection.as_ref().filter(|open| !open.is_closed.load(Ordering::Relaxed))?;
+            Some((state.number, open.connection.clone()))
+        };
         if let Some(current) = current(&self.state.lock()) {
             return Ok(current);
         }
@@ -150,13 +165,13 @@ impl Link {
         };
         let mut state = self.state.lock();
         match connected {
-            Ok(connection) => {
+            Ok(open) => {
                 if state.outage.take().is_some() {
                     tracing::info!(server = self.address(), "Redis is available again");
                 }
                 state.number += 1;
-                state.connection = Some(connection.clone());
-                Ok((state.number, connection))
+                state.connection = Some(open.clone());
+                Ok((state.number, open.connection))
             }
             Err(fault) => {
                 state.fail(&self.address(), fault.clone());
@@ -165,38 +180,40 @@ impl Link {
         }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, Fault> {
+    async fn connect(&self) -> Result<Open, Fault> {
         // Timeouts are applied by the caller, so that a timed-out call drops its connection.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let connected = match &self.tls {
-            Some(tls) => self.connect_with_tls(tls, config).await,
-            None => self.client.get_multiplexed_async_connection_with_config(&config).await,
-        };
-        let mut connection = connected.map_err(|error| self.connect_fault(&error))?;
+        let connected = self.connect_to_address(config).await;
+        let mut open = connected.map_err(|error| self.connect_fault(&error))?;
         let info: String = redis::cmd("INFO")
-            .query_async(&mut connection)
+            .query_async(&mut open.connection)
             .await
             .map_err(|error| self.connect_fault(&error))?;
         check_server(&info)
             .map_err(|problem| Fault::Invalid(format!("Redis at {} {problem}", self.address())))?;
-        Ok(connection)
+        Ok(open)
     }
 
-    async fn connect_with_tls(
-        &self,
-        tls: &ClientTls,
-        config: AsyncConnectionConfig,
-    ) -> RedisResult<MultiplexedConnection> {
+    async fn connect_to_address(&self, config: AsyncConnectionConfig) -> RedisResult<Open> {
         let server = self.client.get_connection_info();
+        let is_closed = Arc::new(AtomicBool::new(false));
         let ConnectionAddr::Tcp(host, port) = server.addr() else {
-            return Err((ErrorKind::InvalidClientConfig, "TLS needs a host name").into());
+            if self.tls.is_some() {
+                return Err((ErrorKind::InvalidClientConfig, "TLS needs a host name").into());
+            }
+            let connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            return Ok(Open { connection, is_closed });
         };
-        let stream = crawlway_tls::dial(host, *port, Some(tls)).await?;
+        let stream = crawlway_tls::dial(host, *port, self.tls.as_ref()).await?;
         let (connection, driver) =
             MultiplexedConnection::new_with_config(server.redis_settings(), stream, config).await?;
-        // It ends with the last handle of the connection.
-        tokio::spawn(driver);
-        Ok(connection)
+        let ended = is_closed.clone();
+        // It ends with the last handle of the connection, or when the server closes it.
+        tokio::spawn(async move {
+            driver.await;
+            ended.store(true, Ordering::Relaxed);
+        });
+        Ok(Open { connection, is_closed })
     }
 
     fn connect_fault(&self, error: &RedisError) -> Fault {

@@ -221,3 +221,14 @@ async fn a_restart_of_the_server_loses_no_living_session_and_no_dead_letter() {
     assert_eq!(taken, [TakeOutcome::Taken(Default::default())], "nothing was counted");
     assert_eq!(other.bodies(&[id]).await, Ok(vec![Some(vec![0, 255])]));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_the_server_closed_fails_no_call() {
+    let redis = PrivateRedis::start(Persistence::AppendOnly);
+    let store = RedisStore::connect(options(&redis.url())).await.unwrap();
+    for _ in 0..3 {
+        store.claim(&claims(), Duration::from_secs(1)).await.unwrap();
+        redis.command("CLIENT KILL TYPE normal SKIPME yes").unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}

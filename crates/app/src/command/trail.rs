@@ -38,7 +38,10 @@ pub(super) async fn run(args: TrailArgs, config: &Config, output: &mut Output) -
     if output.is_json() {
         output.json(&trails)?;
     } else if none {
-        output.line(&format!("`{}` has no trail", one_line(&args.id_or_url)))?;
+        output.line(&format!(
+            "`{}` has no trail here; processes that do not share their records have trails of their own",
+            one_line(&args.id_or_url)
+        ))?;
     } else {
         print(&trails, output)?;
     }

@@ -2,7 +2,7 @@
 
 use super::{Client, Target};
 use crate::{
-    failure::UsageError,
+    failure::{UsageError, is_usage},
     flows::{self, RequestsFlow},
     open,
 };
@@ -195,7 +195,8 @@ impl UserRequests {
         loop {
             let mut events = match client.events(&url, &last_id).await {
                 Ok(events) => events,
-                Err(error) if !connected => return Err(error),
+                // A refusal does not pass, such as that of a revoked token.
+                Err(error) if !connected || is_usage(&error) => return Err(error),
                 Err(_) => {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     continue;

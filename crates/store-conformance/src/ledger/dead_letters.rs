@@ -21,6 +21,7 @@ pub(super) async fn a_dead_letter_comes_back_whole(t: Fixture<'_>) {
         first_error: failure("first \u{1f577}", 2),
         last_error: failure("last", 3),
         replays: 7,
+        defects: vec!["duplicate-header email".to_owned()],
     };
     let message = key("a");
     let new = NewDeadLetter { message: message.clone(), detail: detail.clone(), body: (0..=255).collect() };

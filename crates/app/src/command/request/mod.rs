@@ -102,10 +102,11 @@ It needs a gateway, and goes on after the last change when that restarts.
 JSON, a line for each change:
   {\"id\", \"status\": \"pending\" | \"completed\" | \"failed\" | \"deleted\"}
 
-Exit codes: 0 --count changes were printed; 1 failure; 2 invalid command line or setting.")]
+Exit codes: 0 --count changes were printed; 1 failure; 2 invalid command line, setting or token; 130
+Ctrl-C.")]
     Watch {
         /// End after this number of changes
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         count: Option<u64>,
     },
 }

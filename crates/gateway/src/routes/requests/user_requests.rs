@@ -36,7 +36,8 @@ pub(super) struct NewRequest {
 }
 
 /// One accepted request, or several.
-#[derive(Debug, ToSchema)]
+#[derive(Debug, serde::Serialize, ToSchema)]
+#[serde(untagged)]
 #[schema(as = AcceptedRequestOrRequests)]
 #[allow(dead_code, reason = "used for the OpenAPI schema alone")]
 pub(super) enum OneOrMany {
@@ -112,6 +113,9 @@ pub(super) async fn add(
         key.to_str().map(str::to_owned).map_err(|_| invalid())
     });
     let key = key.transpose()?;
+    if headers.get_all("idempotency-key").iter().count() > 1 {
+        return Err(Problem::invalid("expected one").field("idempotency-key"));
+    }
     let is_one = url.is_some();
     let urls = match (url, urls) {
         (Some(url), None) => vec![url],
