@@ -165,7 +165,31 @@ fn an_outage_of_one_broker_leaves_the_queues_of_the_other_usable() {
     let error = String::from_utf8_lossy(&shown.stderr);
     assert_eq!(shown.status.code(), Some(1), "{error}");
     assert!(error.contains("queue `crawler_queue`: "), "{error}");
+    for path in ["/api/queues/crawler_queue", "/api/dead?queue=crawler_queue", "/api/dead/crawler_queue/d1"] {
+        let (status, problem) = up.get(path);
+        assert_eq!((status, &problem["title"]), (503, &json!("Service unavailable")), "{path}: {problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.starts_with("queue `crawler_queue`: broker unavailable: "), "{path}: {detail}");
+    }
+    assert_eq!(up.get("/api/queues/no_such_queue").0, 404);
+    let (status, dead) = up.get("/api/dead");
+    assert_eq!((status, names(&dead["unavailable"])), (200, vec!["crawler_queue".to_owned()]), "{dead}");
+    for command in ["show", "pause", "resume"] {
+        let shown = lab.run(&["queues", command, "crawler_queue"]);
+        let error = String::from_utf8_lossy(&shown.stderr);
+        assert_eq!(shown.status.code(), Some(1), "{error}");
+        assert!(error.contains("queue `crawler_queue`: broker unavailable: "), "{error}");
+    }
     stop(up);
+    // Without a gateway.
+    let shown = lab.run(&["queues", "--json"]);
+    let error = String::from_utf8_lossy(&shown.stderr);
+    assert_eq!(shown.status.code(), Some(1), "{error}");
+    assert!(error.contains("queue `crawler_queue`: cannot use RabbitMQ at 127.0.0.1:"), "{error}");
+    let listed: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert!(names(&listed["queues"]).contains(&"url_inventory".to_owned()), "{listed}");
+    assert_eq!(names(&listed["unavailable"]), ["crawler_queue"], "{listed}");
+    assert!(listed["unavailable"][0]["reason"].as_str().unwrap().contains("RabbitMQ"), "{listed}");
 }
 
 #[test]

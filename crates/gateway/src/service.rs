@@ -5,9 +5,11 @@ pub mod crawls;
 mod error;
 pub mod removal;
 pub mod tokens;
+mod undeclared;
 
 pub use error::{Error, ErrorKind};
 pub(crate) use error::{check_limit, excerpt, write_detail};
+pub use undeclared::Undeclared;
 
 use crate::dto::{
     DeadLetterView, DeadList, DeadListCursor, Dropped, FrontierEntry, ItemTrail, Paused, Purged, Queue,
@@ -30,28 +32,21 @@ use crawlway_store::{
     inventory::{InventoryRecord, RecordId, RecordQuery},
     pages::SearchRequest,
 };
+use futures::future::join_all;
 
 /// Number of dead letters per read: their bodies are read with them.
 const BATCH: usize = 100;
 /// Maximum number of items of one URL.
 const MAX_ITEMS: usize = 20;
 
-/// Depth and spec of all queues. An error if no broker responds; the queues of some brokers may be unavailable. `of_stages` has
-/// queues that may not be declared yet, since their brokers were never reachable.
-pub async fn queues(broker: &dyn QueueAdmin, of_stages: &[StageQueue]) -> Result<QueueList, Error> {
-    let (mut queues, mut unavailable, mut failure) = (Vec::new(), Vec::new(), None);
-    let specs = broker.queues().await?;
-    let is_missing =
-        |queue: &QueueName| queue.as_str() != FRONTIER && specs.iter().all(|spec| spec.name != *queue);
-    for StageQueue { queue, .. } in of_stages.iter().filter(|of_stage| is_missing(&of_stage.queue)) {
-        let reason = match broker.depth(queue).await {
-            Err(error @ BrokerError::Unavailable { .. }) => error.to_string(),
-            _ => "it is not declared yet; see `/health/ready`".to_owned(),
-        };
-        unavailable.push(UnavailableQueue { name: queue.to_string(), reason });
-    }
-    for spec in specs {
-        match broker.depth(&spec.name).await {
+/// Depth and spec of all queues. An error if no broker responds; the queues of some brokers may be unavailable.
+pub async fn queues(broker: &dyn QueueAdmin, undeclared: Undeclared<'_>) -> Result<QueueList, Error> {
+    let (mut queues, mut failure) = (Vec::new(), None);
+    let mut specs = broker.queues().await?;
+    let mut unavailable = undeclared.split(&mut specs);
+    let depths = join_all(specs.iter().map(|spec| broker.depth(&spec.name))).await;
+    for (spec, depth) in specs.into_iter().zip(depths) {
+        match depth {
             Ok(depth) => queues.push(Queue::new(spec, depth)),
             Err(error) => {
                 unavailable.push(UnavailableQueue { name: spec.name.to_string(), reason: error.to_string() });
@@ -71,15 +66,20 @@ pub async fn queues(broker: &dyn QueueAdmin, of_stages: &[StageQueue]) -> Result
 }
 
 /// Depth and spec of a queue.
-pub async fn queue(broker: &dyn QueueAdmin, name: &str) -> Result<Queue, Error> {
-    let spec = existing(broker, name).await?;
+pub async fn queue(broker: &dyn QueueAdmin, undeclared: Undeclared<'_>, name: &str) -> Result<Queue, Error> {
+    let spec = existing(broker, undeclared, name).await?;
     let depth = broker.depth(&spec.name).await?;
     Ok(Queue::new(spec, depth))
 }
 
 /// Pauses or resumes the deliveries of a queue.
-pub async fn set_paused(broker: &dyn QueueAdmin, name: &str, paused: bool) -> Result<Paused, Error> {
-    let queue = existing(broker, name).await?.name;
+pub async fn set_paused(
+    broker: &dyn QueueAdmin,
+    undeclared: Undeclared<'_>,
+    name: &str,
+    paused: bool,
+) -> Result<Paused, Error> {
+    let queue = existing(broker, undeclared, name).await?.name;
     if paused {
         broker.pause(&queue).await?;
     } else {
@@ -89,63 +89,108 @@ pub async fn set_paused(broker: &dyn QueueAdmin, name: &str, paused: bool) -> Re
 }
 
 /// Removes the pending messages of a queue.
-pub async fn purge(broker: &dyn QueueAdmin, name: &str) -> Result<Purged, Error> {
-    let queue = existing(broker, name).await?.name;
+pub async fn purge(broker: &dyn QueueAdmin, undeclared: Undeclared<'_>, name: &str) -> Result<Purged, Error> {
+    let queue = existing(broker, undeclared, name).await?.name;
     let purged = broker.purge(&queue).await?;
     Ok(Purged { queue: queue.to_string(), purged })
 }
 
-/// Dead letters of one queue or of all, up to `limit` of each, after `after`.
+/// Dead letters of one queue or of all, up to `limit` of each, after `after`. An error if no queue responds.
 pub async fn dead_letters(
     broker: &dyn DeadLetters,
+    undeclared: Undeclared<'_>,
     queue: Option<&str>,
     filter: &DeadLetterFilter,
     after: Option<&str>,
     limit: usize,
 ) -> Result<DeadList, Error> {
-    let queues: Vec<QueueName> = match queue {
-        Some(queue) => vec![existing(broker, queue).await?.name],
-        None => broker.queues().await?.into_iter().map(|spec| spec.name).collect(),
-    };
-    let mut listed = DeadList { dead: Vec::new(), next: Vec::new() };
-    for queue in queues {
-        let (mut after, mut left) = (after.map(|after| DeadLetterId(after.to_owned())), limit);
-        let next = loop {
-            let page = broker.dead_letters(&queue, filter, after.as_ref(), left.min(BATCH)).await?;
-            left = left.saturating_sub(page.letters.len());
-            listed.dead.extend(page.letters.iter().map(DeadLetterView::summary));
-            if left == 0 || page.next.is_none() {
-                break page.next;
-            }
-            after = page.next;
-        };
-        listed
-            .next
-            .extend(next.map(|DeadLetterId(after)| DeadListCursor { queue: queue.to_string(), after }));
+    let mut listed = DeadList { dead: Vec::new(), next: Vec::new(), unavailable: Vec::new() };
+    if let Some(queue) = queue {
+        let queue = existing(broker, undeclared, queue).await?.name;
+        add_dead_letters(&mut listed, broker, &queue, filter, after, limit).await?;
+        return Ok(listed);
     }
-    Ok(listed)
+    let mut specs = broker.queues().await?;
+    listed.unavailable = undeclared.split(&mut specs);
+    let (mut failure, mut responds) = (None, false);
+    for QueueSpec { name, .. } in specs {
+        match add_dead_letters(&mut listed, broker, &name, filter, after, limit).await {
+            Ok(()) => responds = true,
+            Err(error) => {
+                listed
+                    .unavailable
+                    .push(UnavailableQueue { name: name.to_string(), reason: error.to_string() });
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    match failure {
+        Some(error) if !responds => Err(error.into()),
+        _ => {
+            listed.unavailable.sort_by(|one, other| one.name.cmp(&other.name));
+            Ok(listed)
+        }
+    }
+}
+
+async fn add_dead_letters(
+    listed: &mut DeadList,
+    broker: &dyn DeadLetters,
+    queue: &QueueName,
+    filter: &DeadLetterFilter,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(), BrokerError> {
+    let (mut after, mut left) = (after.map(|after| DeadLetterId(after.to_owned())), limit);
+    let next = loop {
+        let page = broker.dead_letters(queue, filter, after.as_ref(), left.min(BATCH)).await?;
+        left = left.saturating_sub(page.letters.len());
+        listed.dead.extend(page.letters.iter().map(DeadLetterView::summary));
+        if left == 0 || page.next.is_none() {
+            break page.next;
+        }
+        after = page.next;
+    };
+    listed.next.extend(next.map(|DeadLetterId(after)| DeadListCursor { queue: queue.to_string(), after }));
+    Ok(())
 }
 
 /// Dead letter with its headers and body.
-pub async fn dead_letter(broker: &dyn DeadLetters, queue: &str, id: &str) -> Result<DeadLetterView, Error> {
-    let queue = existing(broker, queue).await?.name;
+pub async fn dead_letter(
+    broker: &dyn DeadLetters,
+    undeclared: Undeclared<'_>,
+    queue: &str,
+    id: &str,
+) -> Result<DeadLetterView, Error> {
+    let queue = existing(broker, undeclared, queue).await?.name;
     let page =
         broker.dead_letters(&queue, &DeadLetterFilter::with_id(DeadLetterId(id.to_owned())), None, 1).await?;
     page.letters.first().map(DeadLetterView::full).ok_or_else(|| missing(&queue, id))
+}
+
+/// Trail entries of a replay.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplayTrails<'a> {
+    /// Trail store, if the process has one.
+    pub trails: Option<&'a dyn store::Trails>,
+    /// Queues with their flows.
+    pub stage_queues: &'a [StageQueue],
+    /// Clock.
+    pub clock: &'a Clock,
+    /// Name of this process.
+    pub by: &'a str,
 }
 
 /// Publishes dead letters to their queue again, and records it in their trails, with the flow of the queue. A single dead letter
 /// must exist; a filter may match none.
 pub async fn replay(
     broker: &dyn DeadLetters,
-    trails: Option<&dyn store::Trails>,
-    stage_queues: &[StageQueue],
-    clock: &Clock,
-    by: &str,
+    undeclared: Undeclared<'_>,
+    ReplayTrails { trails, stage_queues, clock, by }: ReplayTrails<'_>,
     queue: &str,
     filter: &DeadLetterFilter,
 ) -> Result<Replayed, Error> {
-    let queue = existing(broker, queue).await?.name;
+    let queue = existing(broker, undeclared, queue).await?.name;
     // A queue without a stage here belongs to a flow of another process, whose name is unknown.
     let of_stage = stage_queues.iter().find(|of_stage| of_stage.queue == queue);
     let of = ReplayedQueue {
@@ -172,10 +217,11 @@ pub async fn replay(
 /// Removes dead letters. A single dead letter must exist; a filter may match none.
 pub async fn remove_dead_letters(
     broker: &dyn DeadLetters,
+    undeclared: Undeclared<'_>,
     queue: &str,
     filter: &DeadLetterFilter,
 ) -> Result<Dropped, Error> {
-    let queue = existing(broker, queue).await?.name;
+    let queue = existing(broker, undeclared, queue).await?.name;
     let dropped = broker.drop_dead_letters(&queue, filter).await?;
     match &filter.id {
         Some(DeadLetterId(id)) if dropped == 0 => Err(missing(&queue, id)),
@@ -288,9 +334,14 @@ pub(crate) fn normal_url(url: &str) -> Result<NormalUrl, Error> {
 }
 
 /// Spec of a queue that must exist.
-async fn existing(broker: &dyn QueueAdmin, name: &str) -> Result<QueueSpec, Error> {
+async fn existing(
+    broker: &dyn QueueAdmin,
+    undeclared: Undeclared<'_>,
+    name: &str,
+) -> Result<QueueSpec, Error> {
     let name = QueueName::new(name)?;
     let mut specs = broker.queues().await?;
+    undeclared.check(&specs, &name)?;
     if let Some(at) = specs.iter().position(|spec| spec.name == name) {
         return Ok(specs.swap_remove(at));
     }

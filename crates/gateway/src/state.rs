@@ -3,7 +3,7 @@
 use crate::{
     context::GatewayContext, crawl_rates::CrawlRates, index_backlog::IndexBacklog,
     inventory::InventoryService, later::Later, metrics::Telemetry, problem::Problem, readiness::Readiness,
-    token_cache::TokenCache,
+    service::Undeclared, token_cache::TokenCache,
 };
 use axum::extract::FromRef;
 use crawlway_broker::DeadLetters;
@@ -48,6 +48,12 @@ impl GatewayState {
     /// Queues and dead letters.
     pub fn queues(&self) -> Result<Arc<dyn DeadLetters>, Problem> {
         self.connected(&self.context().queues)
+    }
+
+    /// Queues of the stages, whose brokers may never have been reachable.
+    pub fn undeclared(&self) -> Undeclared<'_> {
+        let GatewayContext { stage_queues, broker, .. } = self.context();
+        Undeclared::OfStages(stage_queues, &**broker)
     }
 
     /// Crawls and their URLs.

@@ -30,8 +30,9 @@ use crate::{
     log,
     output::{self, Output},
 };
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::{Args, Parser, Subcommand};
+use crawlway_gateway::dto::UnavailableQueue;
 use std::{
     env,
     fs::File,
@@ -195,6 +196,13 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Completions(args) => completions::run(&args, &mut output)?,
     }
     output.flush()?;
+    Ok(())
+}
+
+/// Error of a list without the queues of a broker that does not respond.
+fn none_unavailable(queues: &[UnavailableQueue]) -> anyhow::Result<()> {
+    let lines: Vec<String> = queues.iter().map(UnavailableQueue::to_string).collect();
+    ensure!(lines.is_empty(), "{}", lines.join("\n"));
     Ok(())
 }
 

@@ -1,13 +1,12 @@
 //! `crawlway queues`: depth of the queues; pause, resume and purge.
 
-use super::{counted, require_confirmation};
+use super::{counted, none_unavailable, require_confirmation};
 use crate::{
     config::Config,
     output::{Cell, Column, Output, Table, Tone, one_line},
     quantity::{format_duration, rough_duration},
     service::{Queues, Target},
 };
-use anyhow::ensure;
 use clap::{Args, Subcommand};
 use crawlway_broker::QueueName;
 use crawlway_gateway::dto::{Limit, QueueList, QueueOrdering};
@@ -111,11 +110,9 @@ pub(super) async fn run(args: QueuesArgs, config: &Config, output: &mut Output) 
 
 async fn list(queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
     let listed = queues.list().await?;
-    let unavailable: Vec<String> =
-        listed.unavailable.iter().map(|queue| format!("queue `{}`: {}", queue.name, queue.reason)).collect();
+    let unavailable = listed.unavailable.clone();
     show_list(listed, output)?;
-    ensure!(unavailable.is_empty(), "{}", unavailable.join("\n"));
-    Ok(())
+    none_unavailable(&unavailable)
 }
 
 fn show_list(listed: QueueList, output: &mut Output) -> anyhow::Result<()> {

@@ -5,13 +5,15 @@ use crate::{
     config::{
         BrokerInUse, ByteSize, Config, KafkaSettings, LedgerKind, RabbitSettings, RecordKind, SqsSettings,
     },
+    failure::UsageError,
     flows::{self, FlowModule},
     output::warn,
     permissions,
 };
 use anyhow::{Context, bail};
-use crawlway_broker::{BrokerRouter, MaxLength, QueueBackend, QueueSpec};
+use crawlway_broker::{BrokerRouter, MaxLength, QueueBackend, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options, Recovery};
+use crawlway_gateway::dto::UnavailableQueue;
 use serde::Deserialize;
 use std::{
     fs, io,
@@ -22,6 +24,7 @@ use std::{
 /// Log target whose messages repeat those of `warn_of_damage`.
 pub(crate) const TELLS_DAMAGE_ITSELF: &str = "crawlway_broker_embedded::recover";
 
+const NO_BROKER: &str = "no broker is in use";
 /// Directory of the embedded queue, below the data directory; a named broker adds `-NAME`.
 const QUEUE_DIRECTORY: &str = "queue";
 /// Limits of the sizes of the embedded queue.
@@ -106,13 +109,62 @@ enum Connect {
     Later,
 }
 
-/// Opens the existing brokers in use; creates nothing.
-pub(super) async fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn QueueBackend>> {
-    let flows = flows::enabled(config);
-    for broker in config.brokers_in_use(&flows).iter().filter(|broker| !broker.settings.is_shared()) {
+/// Brokers that respond.
+pub(super) struct ReachableBrokers {
+    /// The only one, or a router in front of several.
+    pub(super) broker: Arc<dyn QueueBackend>,
+    /// Queues of the others.
+    pub(super) unavailable: Vec<UnavailableQueue>,
+}
+
+/// Opens the existing brokers of these flows, and declares the queues on servers, since only declared ones are known there;
+/// creates no files. At least one broker must respond.
+pub(super) async fn reachable_brokers(
+    config: &Config,
+    flows: &[&'static dyn FlowModule],
+) -> anyhow::Result<ReachableBrokers> {
+    let in_use = config.brokers_in_use(flows);
+    for broker in in_use.iter().filter(|broker| !broker.settings.is_shared()) {
         must_exist(&config.data_dir, &directory(config, broker))?;
     }
-    broker(config, &flows).await
+    let (mut opened, mut unavailable, mut failure) = (Vec::new(), Vec::new(), None);
+    for broker in in_use {
+        match open_declared(config, &broker, flows).await {
+            Ok(handle) => opened.push((handle, broker.queues)),
+            Err(error) if broker.settings.is_shared() && !error.is::<UsageError>() => {
+                let reason = format!("{error:#}");
+                unavailable.extend(
+                    broker
+                        .queues
+                        .iter()
+                        .map(|queue| UnavailableQueue { name: queue.to_string(), reason: reason.clone() }),
+                );
+                failure.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match (routed(opened), failure) {
+        (None, Some(failure)) => Err(failure),
+        (broker, _) => Ok(ReachableBrokers { broker: broker.context(NO_BROKER)?, unavailable }),
+    }
+}
+
+async fn open_declared(
+    config: &Config,
+    broker: &BrokerInUse<'_>,
+    flows: &[&'static dyn FlowModule],
+) -> anyhow::Result<Arc<dyn QueueBackend>> {
+    let handle = open(config, broker, Connect::Now).await?;
+    if broker.settings.is_shared() {
+        let mut queues = queues_of(config, &*handle, flows);
+        queues.retain(|queue| broker.queues.contains(&queue.name));
+        if let Err(error) = handle.declare(&queues).await {
+            handle.close().await?;
+            return Err(error.into());
+        }
+    }
+    Ok(handle)
 }
 
 /// Opens the brokers of these flows, and creates them if needed. Several are behind a router.
@@ -140,13 +192,18 @@ async fn open_in_use(
     for broker in config.brokers_in_use(flows) {
         opened.push((open(config, &broker, connect).await?, broker.queues));
     }
+    routed(opened).context(NO_BROKER)
+}
+
+/// The only broker, or a router in front of several; `None` if there is none.
+fn routed(opened: Vec<(Arc<dyn QueueBackend>, Vec<QueueName>)>) -> Option<Arc<dyn QueueBackend>> {
     let mut opened = opened.into_iter();
-    let (first, _) = opened.next().context("no broker is in use")?;
+    let (first, _) = opened.next()?;
     if opened.as_slice().is_empty() {
-        return Ok(first);
+        return Some(first);
     }
     let assign = |router: BrokerRouter, (broker, queues)| router.assign(broker, queues);
-    Ok(Arc::new(opened.fold(BrokerRouter::new(first), assign)))
+    Some(Arc::new(opened.fold(BrokerRouter::new(first), assign)))
 }
 
 async fn open(

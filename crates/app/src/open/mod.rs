@@ -57,9 +57,10 @@ pub(crate) use stores::{
 
 use crate::{config::Config, flows, gateway_file};
 use anyhow::{Context, bail};
-use broker::existing_broker;
+use broker::{ReachableBrokers, reachable_brokers};
 use crawlway_broker::{DeadLetters, QueueBackend};
 use crawlway_flows::search::QueuesWithFrontier;
+use crawlway_gateway::{dto::UnavailableQueue, service::Undeclared};
 use std::{fs, io, path::Path, sync::Arc};
 use stores::has_records;
 
@@ -73,9 +74,15 @@ pub(crate) struct Queues {
     pub(crate) records: Option<Records>,
     /// Whether no other process can use them.
     pub(crate) alone: bool,
+    /// Queues of brokers that could not be opened.
+    pub(crate) unavailable: Vec<UnavailableQueue>,
 }
 
 impl Queues {
+    pub(crate) fn undeclared(&self) -> Undeclared<'_> {
+        Undeclared::OfClosedBrokers(&self.unavailable)
+    }
+
     /// Closes files and connections.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         let closed = self.broker.close().await;
@@ -88,22 +95,26 @@ impl Queues {
 
 /// Opens existing queues for administration. A missing data directory is an error and is not created.
 pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
-    let broker = existing_broker(config).await?;
-    let alone = config.only_process || !config.shares_anything();
+    let queues = reachable_queues(config).await?;
+    let Some(queue) = queues.unavailable.first().map(UnavailableQueue::to_string) else { return Ok(queues) };
+    queues.close().await?;
+    bail!(queue)
+}
+
+/// Opens existing queues of the brokers that respond, at least one.
+pub(crate) async fn reachable_queues(config: &Config) -> anyhow::Result<Queues> {
     let flows = flows::enabled(config);
-    // On a server, only what was declared here is known here.
-    let mut shared = queues_of(config, &*broker, &flows);
-    shared.retain(|queue| config.is_queue_shared(&queue.name));
-    broker.declare(&shared).await?;
+    let ReachableBrokers { broker, unavailable } = reachable_brokers(config, &flows).await?;
+    let alone = config.only_process || !config.shares_anything();
     if !has_records(config) {
-        return Ok(Queues { queues: broker.clone(), broker, records: None, alone });
+        return Ok(Queues { queues: broker.clone(), broker, records: None, alone, unavailable });
     }
     let records = records(config, None).await?;
     if config.owns_queues(&flows) {
         records.take_back(config).await?;
     }
     let queues = Arc::new(QueuesWithFrontier::new(broker.clone(), records.frontier.clone()));
-    Ok(Queues { queues, broker, records: Some(records), alone })
+    Ok(Queues { queues, broker, records: Some(records), alone, unavailable })
 }
 
 /// Fails while a gateway runs on the data directory; the error has its address.

@@ -6,7 +6,7 @@ use crawlway_broker::{DeadLetterCause, DeadLetterFilter, DeadLetterId, QueueName
 use crawlway_clock::Clock;
 use crawlway_gateway::{
     dto::{DeadLetterView, DeadList, Dropped, Paused, Purged, Queue, QueueList, Replayed},
-    service,
+    service::{self, ReplayTrails},
 };
 use serde::Serialize;
 use url::Url;
@@ -66,7 +66,7 @@ impl Queues {
     pub(crate) async fn open(target: Target<'_>) -> anyhow::Result<Self> {
         Ok(match target {
             Target::Remote(client) => Self::Remote(client),
-            Target::Local(config) => Self::Local(open::existing_queues(config).await?),
+            Target::Local(config) => Self::Local(open::reachable_queues(config).await?),
         })
     }
 
@@ -85,14 +85,16 @@ impl Queues {
     pub(crate) async fn list(&self) -> anyhow::Result<QueueList> {
         match self {
             Self::Remote(client) => client.get(&client.url(["api", "queues"])).await,
-            Self::Local(queues) => Ok(service::queues(&*queues.queues, &[]).await?),
+            Self::Local(queues) => Ok(service::queues(&*queues.queues, queues.undeclared()).await?),
         }
     }
 
     pub(crate) async fn one(&self, name: &QueueName) -> anyhow::Result<Queue> {
         match self {
             Self::Remote(client) => client.get(&queue_url(client, name, [])).await,
-            Self::Local(queues) => Ok(service::queue(&*queues.queues, name.as_str()).await?),
+            Self::Local(queues) => {
+                Ok(service::queue(&*queues.queues, queues.undeclared(), name.as_str()).await?)
+            }
         }
     }
 
@@ -101,14 +103,18 @@ impl Queues {
             Self::Remote(client) => {
                 client.post_empty(&queue_url(client, name, [if paused { "pause" } else { "resume" }])).await
             }
-            Self::Local(queues) => Ok(service::set_paused(&*queues.queues, name.as_str(), paused).await?),
+            Self::Local(queues) => {
+                Ok(service::set_paused(&*queues.queues, queues.undeclared(), name.as_str(), paused).await?)
+            }
         }
     }
 
     pub(crate) async fn purge(&self, name: &QueueName) -> anyhow::Result<Purged> {
         match self {
             Self::Remote(client) => client.post_empty(&queue_url(client, name, ["purge"])).await,
-            Self::Local(queues) => Ok(service::purge(&*queues.queues, name.as_str()).await?),
+            Self::Local(queues) => {
+                Ok(service::purge(&*queues.queues, queues.undeclared(), name.as_str()).await?)
+            }
         }
     }
 
@@ -124,17 +130,21 @@ impl Queues {
             Self::Remote(client) => client,
             Self::Local(queues) => {
                 let queue = queue.map(QueueName::as_str);
-                return Ok(service::dead_letters(&*queues.queues, queue, filter, after, limit).await?);
+                let (broker, undeclared) = (&*queues.queues, queues.undeclared());
+                return Ok(service::dead_letters(broker, undeclared, queue, filter, after, limit).await?);
             }
         };
         if limit <= MAX_PER_REQUEST {
             return dead_page(client, queue.map(QueueName::as_str), filter, after, limit).await;
         }
-        let queues: Vec<String> = match queue {
-            Some(queue) => vec![queue.to_string()],
-            None => self.list().await?.queues.into_iter().map(|queue| queue.name).collect(),
+        let (queues, unavailable) = match queue {
+            Some(queue) => (vec![queue.to_string()], Vec::new()),
+            None => {
+                let QueueList { queues, unavailable } = self.list().await?;
+                (queues.into_iter().map(|queue| queue.name).collect(), unavailable)
+            }
         };
-        let mut listed = DeadList { dead: Vec::new(), next: Vec::new() };
+        let mut listed = DeadList { dead: Vec::new(), next: Vec::new(), unavailable };
         for queue in queues {
             let (mut left, mut after) = (limit, after.map(str::to_owned));
             loop {
@@ -157,7 +167,9 @@ impl Queues {
     pub(crate) async fn letter(&self, queue: &QueueName, id: &str) -> anyhow::Result<DeadLetterView> {
         match self {
             Self::Remote(client) => client.get(&client.url(["api", "dead", queue.as_str(), id])).await,
-            Self::Local(queues) => Ok(service::dead_letter(&*queues.queues, queue.as_str(), id).await?),
+            Self::Local(queues) => {
+                Ok(service::dead_letter(&*queues.queues, queues.undeclared(), queue.as_str(), id).await?)
+            }
         }
     }
 
@@ -170,13 +182,14 @@ impl Queues {
             Self::Remote(client) => client,
             Self::Local(queues) => {
                 // Without records there are no trails to continue.
-                let trails = queues.records.as_ref().map(|records| &*records.trails);
-                let (broker, by) = (&*queues.queues, worker_name());
-                let of_stages = flows::stage_queues(flows::all().iter().copied());
-                let queue = queue.as_str();
-                return Ok(
-                    service::replay(broker, trails, &of_stages, &Clock::System, &by, queue, filter).await?
-                );
+                let trails = ReplayTrails {
+                    trails: queues.records.as_ref().map(|records| &*records.trails),
+                    stage_queues: &flows::stage_queues(flows::all().iter().copied()),
+                    clock: &Clock::System,
+                    by: &worker_name(),
+                };
+                let (broker, undeclared) = (&*queues.queues, queues.undeclared());
+                return Ok(service::replay(broker, undeclared, trails, queue.as_str(), filter).await?);
             }
         };
         match &filter.id {
@@ -198,7 +211,8 @@ impl Queues {
         let client = match self {
             Self::Remote(client) => client,
             Self::Local(queues) => {
-                return Ok(service::remove_dead_letters(&*queues.queues, queue.as_str(), filter).await?);
+                let (broker, undeclared) = (&*queues.queues, queues.undeclared());
+                return Ok(service::remove_dead_letters(broker, undeclared, queue.as_str(), filter).await?);
             }
         };
         match &filter.id {

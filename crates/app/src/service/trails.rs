@@ -38,7 +38,7 @@ pub(crate) async fn trails(target: Target<'_>, id_or_url: &str) -> anyhow::Resul
 
 /// Item of a dead letter with this message id, if the queues can be opened.
 async fn item_of_dead_letter(config: &Config, message_id: &str) -> Option<String> {
-    let queues = open::existing_queues(config).await.ok()?;
+    let queues = open::reachable_queues(config).await.ok()?;
     let of_stages = flows::stage_queues(flows::all().iter().copied());
     let item = service::item_of_dead_letter(&*queues.queues, &of_stages, message_id).await;
     queues.close().await.ok()?;

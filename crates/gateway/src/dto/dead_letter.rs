@@ -1,5 +1,6 @@
 //! JSON of dead letters.
 
+use super::UnavailableQueue;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use crawlway_broker::{DeadLetter, Headers};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,9 @@ pub struct DeadList {
     pub dead: Vec<DeadLetterView>,
     /// Pagination cursors of the queues with further dead letters.
     pub next: Vec<DeadListCursor>,
+    /// Queues whose broker does not respond, while others do. Absent if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableQueue>,
 }
 
 /// Pagination cursor of a queue.

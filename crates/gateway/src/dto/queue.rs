@@ -2,7 +2,7 @@
 
 use crawlway_broker::{Depth, MaxLength, Ordering, QueueSpec};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{fmt, time::Duration};
 use utoipa::ToSchema;
 
 /// List of queues.
@@ -22,6 +22,12 @@ pub struct UnavailableQueue {
     pub name: String,
     /// Why its depth is unknown.
     pub reason: String,
+}
+
+impl fmt::Display for UnavailableQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queue `{}`: {}", self.name, self.reason)
+    }
 }
 
 /// Queue with its depth and spec.

@@ -6,7 +6,7 @@ use crate::{
     dto::{DeadLetterCauseView, DeadLetterView, DeadList, Dropped, Replayed},
     extract::{JsonBody, PathParams, QueryParams},
     problem::Problem,
-    service::{self, check_limit},
+    service::{self, ReplayTrails, check_limit},
     state::GatewayState,
 };
 use axum::{Json, extract::State};
@@ -131,7 +131,9 @@ async fn list(
     let conditions = Selection { all: false, cause, reason, error, message_id, since, until };
     let filter = conditions.into_filter(state.context().clock.now())?;
     let (queue, after) = (queue.as_deref(), after.as_deref());
-    Ok(Json(service::dead_letters(&*state.queues()?, queue, &filter, after, limit).await?))
+    Ok(Json(
+        service::dead_letters(&*state.queues()?, state.undeclared(), queue, &filter, after, limit).await?,
+    ))
 }
 
 /// Get a dead letter with its headers and body
@@ -146,7 +148,7 @@ async fn one(
     State(state): State<GatewayState>,
     PathParams((queue, id)): PathParams<(String, String)>,
 ) -> Result<Json<DeadLetterView>, Problem> {
-    Ok(Json(service::dead_letter(&*state.queues()?, &queue, &id).await?))
+    Ok(Json(service::dead_letter(&*state.queues()?, state.undeclared(), &queue, &id).await?))
 }
 
 /// Replay a dead letter: publish it to its queue again, with its attempts reset
@@ -208,7 +210,8 @@ async fn drop_some(
 
 async fn drop_dead(state: GatewayState, queue: String, filter: DeadLetterFilter) -> Result<Dropped, Problem> {
     let queues = state.queues()?;
-    let removal = async move { service::remove_dead_letters(&*queues, &queue, &filter).await };
+    let removal =
+        async move { service::remove_dead_letters(&*queues, state.undeclared(), &queue, &filter).await };
     uncancelled(removal, "the removal was interrupted; check the remaining dead letters").await
 }
 
@@ -221,8 +224,8 @@ async fn replay(state: GatewayState, queue: String, filter: DeadLetterFilter) ->
     };
     let replay = async move {
         let GatewayContext { stage_queues, clock, worker, wake, .. } = state.context();
-        let replayed =
-            service::replay(&*queues, trails.as_deref(), stage_queues, clock, worker, &queue, &filter).await;
+        let trails = ReplayTrails { trails: trails.as_deref(), stage_queues, clock, by: worker };
+        let replayed = service::replay(&*queues, state.undeclared(), trails, &queue, &filter).await;
         wake();
         replayed
     };

@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<GatewayState> {
 /// List queues with their depth; the frontier is one of them
 #[utoipa::path(get, path = "/api/queues", operation_id = "listQueues", tag = "queues", responses((status = OK, body = QueueList)))]
 async fn list(State(state): State<GatewayState>) -> Result<Json<QueueList>, Problem> {
-    Ok(Json(service::queues(&*state.queues()?, &state.context().stage_queues).await?))
+    Ok(Json(service::queues(&*state.queues()?, state.undeclared()).await?))
 }
 
 /// Get the depth and spec of a queue
@@ -31,12 +31,13 @@ async fn list(State(state): State<GatewayState>) -> Result<Json<QueueList>, Prob
     params(("queue" = String, Path, description = "Name of the queue")), responses(
     (status = OK, body = Queue),
     (status = NOT_FOUND, description = "Unknown queue"),
+    (status = SERVICE_UNAVAILABLE, description = "Its broker does not respond"),
 ))]
 async fn one(
     State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Queue>, Problem> {
-    Ok(Json(service::queue(&*state.queues()?, &queue).await?))
+    Ok(Json(service::queue(&*state.queues()?, state.undeclared(), &queue).await?))
 }
 
 /// Pause deliveries of a queue, also across restarts; publishing continues
@@ -44,13 +45,14 @@ async fn one(
     params(("queue" = String, Path, description = "Name of the queue")), responses(
     (status = OK, body = Paused),
     (status = NOT_FOUND, description = "Unknown queue"),
+    (status = SERVICE_UNAVAILABLE, description = "Its broker does not respond"),
     (status = CONFLICT, description = "The frontier cannot be paused; pause its crawls"),
 ))]
 async fn pause(
     State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Paused>, Problem> {
-    Ok(Json(service::set_paused(&*state.queues()?, &queue, true).await?))
+    Ok(Json(service::set_paused(&*state.queues()?, state.undeclared(), &queue, true).await?))
 }
 
 /// Resume deliveries of a queue
@@ -58,13 +60,14 @@ async fn pause(
     params(("queue" = String, Path, description = "Name of the queue")), responses(
     (status = OK, body = Paused),
     (status = NOT_FOUND, description = "Unknown queue"),
+    (status = SERVICE_UNAVAILABLE, description = "Its broker does not respond"),
     (status = CONFLICT, description = "The frontier cannot be resumed; resume its crawls"),
 ))]
 async fn resume(
     State(state): State<GatewayState>,
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Paused>, Problem> {
-    Ok(Json(service::set_paused(&*state.queues()?, &queue, false).await?))
+    Ok(Json(service::set_paused(&*state.queues()?, state.undeclared(), &queue, false).await?))
 }
 
 /// Purge pending messages of a queue, ready or delayed; dead letters stay
@@ -72,6 +75,7 @@ async fn resume(
     params(("queue" = String, Path, description = "Name of the queue")), responses(
     (status = OK, body = Purged),
     (status = NOT_FOUND, description = "Unknown queue"),
+    (status = SERVICE_UNAVAILABLE, description = "Its broker does not respond"),
     (status = CONFLICT, description = "The frontier cannot be purged; cancel its crawls"),
 ))]
 async fn purge(
@@ -79,6 +83,6 @@ async fn purge(
     PathParams(queue): PathParams<String>,
 ) -> Result<Json<Purged>, Problem> {
     let queues = state.queues()?;
-    let purge = async move { service::purge(&*queues, &queue).await };
+    let purge = async move { service::purge(&*queues, state.undeclared(), &queue).await };
     Ok(Json(uncancelled(purge, "the purge was interrupted; check the depth of the queue").await?))
 }

@@ -1,13 +1,13 @@
 //! `crawlway dead list`
 
-use super::ListArgs;
+use super::{ListArgs, none_unavailable};
 use crate::{
     output::{Cell, Column, Output, Table},
     service::Queues,
     time::ago_text,
 };
 use crawlway_broker::Timestamp;
-use crawlway_gateway::dto::{DeadLetterView, DeadListCursor};
+use crawlway_gateway::dto::{DeadLetterView, DeadList, DeadListCursor};
 
 /// Maximum number of characters of a URL; `dead show` has all.
 const MAX_CELL: usize = 200;
@@ -17,6 +17,12 @@ pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) ->
     let flags = filter.flags(limit.get());
     let filter = filter.into_filter(None);
     let listed = queues.dead(queue.as_ref(), &filter, after.as_deref(), limit.get()).await?;
+    let unavailable = listed.unavailable.clone();
+    show(listed, &flags, output)?;
+    none_unavailable(&unavailable)
+}
+
+fn show(listed: DeadList, flags: &[String], output: &mut Output) -> anyhow::Result<()> {
     if output.is_json() {
         return Ok(output.json(&listed)?);
     }

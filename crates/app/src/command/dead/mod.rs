@@ -4,7 +4,7 @@ mod change;
 mod list;
 mod show;
 
-use super::{counted, require_confirmation};
+use super::{counted, none_unavailable, require_confirmation};
 use crate::{
     config::Config,
     output::Output,
@@ -49,8 +49,9 @@ JSON:
   {\"dead\": [{\"id\", \"queue\", \"cause\", \"reason\", \"attempts\", \"replays\", \"dead_at\",
     \"first_error\": null | {\"error\", \"at\"}, \"last_error\": null | {\"error\", \"at\"},
     \"message\": {\"id\", \"key\", \"group\", \"published_at\", \"body_bytes\"}}],
-   \"next\": [{\"queue\", \"after\"}]}
-  `next` is the pagination cursor of each queue that has more, for --after.
+   \"next\": [{\"queue\", \"after\"}], \"unavailable\": [{\"name\", \"reason\"}]}
+  `next` is the pagination cursor of each queue that has more, for --after. `unavailable` has the queues
+  of brokers that do not respond; the exit code is 1 then.
 
 Exit codes: 0 success, also for an empty list; 1 failure, or no such queue; 2 invalid command line or
 setting.")]
