@@ -6,10 +6,11 @@ use crate::{
     flows::{Store, StoreSet},
     open::{self, StageLeases, StageTaken},
     process::Handles,
+    role::{FlowRole, stage_name},
 };
 use crawlway_broker::{BrokerError, QueueBackend, QueueSpec};
 use crawlway_clock::Backoff;
-use crawlway_flow::Shutdown;
+use crawlway_flow::{Shutdown, StagePause};
 use crawlway_gateway::{Probe, Readiness};
 use crawlway_store::{RateLimiterError, StoreError};
 use std::{fmt, sync::Arc, time::Duration};
@@ -246,44 +247,18 @@ pub(crate) async fn declare(
     opening.open_one(name, open).await
 }
 
-/// Takes the leases of the stages of a flow, and renews them until the stop. `lost` is called if another process has one.
+/// Takes the leases of the stages of a flow, and renews them until the process ends. A stage without its lease is paused.
 pub(crate) async fn leases(
     leases: &Arc<StageLeases>,
-    stages: Vec<String>,
+    flow: &FlowRole,
     opening: &Opening<'_>,
-    stop: Shutdown,
-    lost: impl Fn() + Send + 'static,
+    pause: &StagePause,
 ) -> anyhow::Result<()> {
-    for stage in &stages {
-        opening.open_one(STAGE_LEASE, async || leases.acquire(stage).await).await?;
+    for stage in flow.stages.iter().filter(|stage| leases.has(flow.module.name(), stage)) {
+        let name = stage_name(flow.module.name(), stage);
+        let taken_at = opening.open_one(STAGE_LEASE, async || leases.acquire(&name).await).await?;
+        tokio::spawn(leases.clone().keep(name, stage, taken_at, pause.clone()));
     }
-    if leases.is_empty() {
-        return Ok(());
-    }
-    let leases = leases.clone();
-    tokio::spawn(async move {
-        loop {
-            // Also after a stop: the stages run until they are drained.
-            tokio::time::sleep(open::RENEW_INTERVAL).await;
-            for stage in &stages {
-                match leases.acquire(stage).await {
-                    Ok(()) => {}
-                    Err(error) if error.is::<StageTaken>() => {
-                        tracing::error!(%error, "the lease of a stage is lost");
-                        lost();
-                        stop.request();
-                        return;
-                    }
-                    // Without its server no other process gets the lease.
-                    Err(error) => tracing::warn!(
-                        stage,
-                        error = format!("{error:#}"),
-                        "the lease of a stage cannot be renewed"
-                    ),
-                }
-            }
-        }
-    });
     Ok(())
 }
 

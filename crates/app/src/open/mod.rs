@@ -48,7 +48,7 @@ pub(crate) use dependencies::{
     dependencies, dependency_names, index_probe, is_with_records, rate_limiter_probe, requests_probe,
     seen_probe, urls_probe,
 };
-pub(crate) use stage_leases::{RENEW_INTERVAL, StageLeases, StageTaken, lease_backend};
+pub(crate) use stage_leases::{StageLeases, StageTaken, lease_backend};
 pub(crate) use stores::{
     Records, existing_page_index, existing_records, existing_requests, existing_urls, index_with_records,
     lock_records, own_index, own_rate_limiter, own_requests, own_seen, own_tokens, own_urls, rate_limiter,

@@ -45,6 +45,11 @@ impl LeaseStore for StageLocks {
         async move { Ok(StageLocks::acquire(self, name).await?) }.boxed()
     }
 
+    /// The lease ends with the connection.
+    fn valid(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn release<'a>(&'a self, _: &'a [&'a str]) -> BoxFuture<'a, ()> {
         StageLocks::release(self).boxed()
     }

@@ -1,7 +1,8 @@
 //! Leases of stages: with `one_process_per_stage`, a stage that owns stores runs in one process at a time.
 //!
 //! A lease is on a server that the stage uses anyway: an exclusive queue on RabbitMQ, or a claim with a TTL on Redis or
-//! PostgreSQL. A killed process holds no lease for longer than [`TTL`].
+//! PostgreSQL. A killed process holds no lease for longer than [`TTL`]. A stage is paused while its lease is lost: taken by another
+//! process, or not renewed for so long that it may expire.
 
 use super::{rabbitmq, redis, stores};
 use crate::{
@@ -11,13 +12,15 @@ use crate::{
     role::{Role, stage_name},
     sharing::Sharing,
 };
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use crawlway_clock::Timestamp;
+use crawlway_flow::StagePause;
 use crawlway_store::{
     SeenUrls,
     seen::{Claim, ClaimOutcome},
 };
 use futures::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -27,19 +30,26 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::Instant};
 
 const RABBITMQ: &str = "rabbitmq";
 
 /// TTL of a lease on Redis and PostgreSQL.
 const TTL: Duration = Duration::from_secs(15);
 /// Interval at which leases are renewed.
-pub(crate) const RENEW_INTERVAL: Duration = Duration::from_secs(4);
+const RENEW_INTERVAL: Duration = Duration::from_secs(4);
+/// Time for which a lease with a TTL is certainly held after its renewal was sent. The rest of the TTL is for pausing the stage.
+const VALID: Duration = Duration::from_secs(13);
+/// Timeout of an attempt to take a lost lease.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Leases on one server.
 pub(super) trait LeaseStore: Send + Sync {
     /// Takes or renews a lease. Returns its holder if that is another process.
     fn acquire<'a>(&'a self, name: &'a str) -> BoxFuture<'a, anyhow::Result<Option<String>>>;
+
+    /// Time for which a lease is certainly held after its last renewal was sent, should the server not respond.
+    fn valid(&self) -> Duration;
 
     /// Releases these leases.
     fn release<'a>(&'a self, names: &'a [&'a str]) -> BoxFuture<'a, ()>;
@@ -119,6 +129,8 @@ pub(crate) struct StageLeases {
     places: BTreeMap<String, (Place, String)>,
     stores: BTreeMap<Place, Box<dyn LeaseStore>>,
     released: AtomicBool,
+    /// Why the lease of a stage is lost.
+    lost: Mutex<BTreeMap<String, String>>,
 }
 
 /// A stage that another process runs.
@@ -160,12 +172,17 @@ impl StageLeases {
                 places.insert(name, (place, lease));
             }
         }
-        Ok(Self { places, stores, released: AtomicBool::new(false) })
+        Ok(Self { places, stores, released: AtomicBool::new(false), lost: Mutex::default() })
     }
 
-    /// Whether no stage needs a lease.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+    /// Whether a stage needs a lease.
+    pub(crate) fn has(&self, flow: &str, stage: &str) -> bool {
+        self.places.contains_key(&stage_name(flow, stage))
+    }
+
+    /// Why a lease is lost, if one is.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.lost.lock().values().next().map_or(Ok(()), |reason| Err(reason.clone()))
     }
 
     /// Backend of the leases; `None` if no stage needs one.
@@ -175,16 +192,71 @@ impl StageLeases {
         stages.find_map(|(flow, stage)| lease_backend(config, flow, stage))
     }
 
-    /// Takes or renews the lease of a stage, if it has one.
-    pub(crate) async fn acquire(&self, stage: &str) -> anyhow::Result<()> {
-        let Some((place, lease)) = self.places.get(stage) else { return Ok(()) };
-        let Some(store) = self.stores.get(place) else { return Ok(()) };
-        if self.released.load(Ordering::Relaxed) {
-            return Ok(());
+    /// Takes or renews the lease of a stage, and returns the time at which the request was sent.
+    pub(crate) async fn acquire(&self, stage: &str) -> anyhow::Result<Instant> {
+        let sent_at = Instant::now();
+        let (store, lease) = self.store_of(stage).context("the stage has a lease")?;
+        match store.acquire(lease).await? {
+            None => Ok(sent_at),
+            Some(owner) => {
+                let holder = owner.split(' ').next().unwrap_or_default().to_owned();
+                Err(StageTaken { stage: stage.to_owned(), holder }.into())
+            }
         }
-        let Some(owner) = store.acquire(lease).await? else { return Ok(()) };
-        let holder = owner.split(' ').next().unwrap_or_default().to_owned();
-        Err(StageTaken { stage: stage.to_owned(), holder }.into())
+    }
+
+    fn store_of(&self, stage: &str) -> Option<(&dyn LeaseStore, &str)> {
+        let (place, lease) = self.places.get(stage)?;
+        Some((&**self.stores.get(place)?, lease))
+    }
+
+    /// Renews the lease of a stage until all are released, also during a shutdown, since the stages run until they are drained.
+    /// `stage` is paused in its flow while the lease is lost.
+    pub(crate) async fn keep(
+        self: Arc<Self>,
+        name: String,
+        stage: &str,
+        taken_at: Instant,
+        pause: StagePause,
+    ) {
+        let valid = self.store_of(&name).map_or(VALID, |(store, _)| store.valid());
+        let mut renewed_at = taken_at;
+        loop {
+            tokio::time::sleep(RENEW_INTERVAL).await;
+            if self.released.load(Ordering::Relaxed) {
+                return;
+            }
+            let deadline = match pause.is_paused(stage) {
+                true => Instant::now() + ACQUIRE_TIMEOUT,
+                false => renewed_at + valid.max(RENEW_INTERVAL * 2),
+            };
+            let acquired = tokio::time::timeout_at(deadline, self.acquire(&name)).await;
+            let error = match acquired.unwrap_or_else(|_| Err(anyhow!("its server does not respond"))) {
+                Ok(sent_at) => {
+                    renewed_at = sent_at;
+                    if pause.is_paused(stage) {
+                        tracing::warn!(stage = name, "the lease of a stage is back; the stage goes on");
+                        self.lost.lock().remove(&name);
+                        pause.resume(stage);
+                    }
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let is_taken = error.is::<StageTaken>();
+            let error = format!("{error:#}");
+            // The next attempt must end before the lease does.
+            if !is_taken && !pause.is_paused(stage) && renewed_at.elapsed() + RENEW_INTERVAL < valid {
+                tracing::warn!(stage = name, error, "the lease of a stage cannot be renewed");
+                continue;
+            }
+            if !pause.is_paused(stage) {
+                tracing::error!(stage = name, error, "the lease of a stage is lost; the stage is paused");
+                pause.pause(stage);
+            }
+            let reason = if is_taken { error } else { format!("the lease of stage {name} is lost: {error}") };
+            self.lost.lock().insert(name.clone(), reason);
+        }
     }
 
     /// Releases all leases for good.
@@ -229,6 +301,10 @@ impl LeaseStore for Claims {
             })
         }
         .boxed()
+    }
+
+    fn valid(&self) -> Duration {
+        VALID
     }
 
     fn release<'a>(&'a self, names: &'a [&'a str]) -> BoxFuture<'a, ()> {

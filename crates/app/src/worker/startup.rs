@@ -10,14 +10,14 @@ use crate::{
     output::warn,
     process::{Handles, OpenStores, worker_name},
     retention::{Retention, matching_crawls},
-    role::{FlowRole, Role, stage_name},
+    role::{FlowRole, Role},
     sharing,
 };
 use anyhow::Context;
 use crawlway_broker::{DeadLetters, QueueName, QueueSpec};
 use crawlway_clock::{Clock, watch_for_suspensions};
 use crawlway_fetch::{AllowedRange, Fetcher, Request, resolve::Resolve};
-use crawlway_flow::{FlowExit, FlowServices, Shutdown, SoloLock, StageQueue, close_lost_trails};
+use crawlway_flow::{FlowExit, FlowServices, Shutdown, SoloLock, StagePause, StageQueue, close_lost_trails};
 use crawlway_flows::search::{Export, QueuesWithFrontier};
 use crawlway_gateway::{Probe, StageMeter};
 use crawlway_lock::DirectoryLock;
@@ -148,7 +148,8 @@ impl<'a> Process<'a> {
             self.connect(&start),
             flows
         )?;
-        opening.readiness.opened(STAGE_LEASE, Probe::new(|| future::ready(Ok::<(), String>(()))));
+        let leases = self.leases.clone();
+        opening.readiness.opened(STAGE_LEASE, Probe::new(move || future::ready(leases.check())));
         self.role.flows.iter().for_each(|flow| flow.module.connected(&self.handles));
         Ok((running, start))
     }
@@ -199,10 +200,8 @@ impl<'a> Process<'a> {
         if infos().any(|stage| stage.needs.contains(&Store::RateLimiter)) {
             fetcher.connected().await;
         }
-        let stages = flow.stages.iter().map(|stage| stage_name(name, stage)).collect();
-        let failed = start.failed.clone();
-        let lost = move || failed.store(true, Ordering::Relaxed);
-        opening::leases(&self.leases, stages, opening, stop.clone(), lost).await?;
+        let pause = StagePause::default();
+        opening::leases(&self.leases, flow, opening, &pause).await?;
         let open = stores.open();
         let trails = open.trails()?;
         self.close_trails(flow, queues.clone(), &open, opening).await?;
@@ -224,6 +223,7 @@ impl<'a> Process<'a> {
             clock: Clock::System,
             worker: worker_name(),
             solo_lock: start.solo_lock.clone(),
+            pause,
         };
         let context = FlowContext {
             config: self.config,

@@ -13,7 +13,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 /// Trail note of items that are handed back at shutdown.
-const HANDED_BACK: &str = "returned to its queue at shutdown";
+const AT_SHUTDOWN: &str = "returned to its queue at shutdown";
+/// Trail note of items that are handed back by a paused stage.
+const WHILE_PAUSED: &str = "returned to its queue, since the stage is paused";
 
 /// Timeout for handing items back after the drain. Items of a call that never returns come back when their leases end.
 const HAND_BACK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,7 +76,7 @@ impl<S: Stage> Processed<S> {
 
 /// Error of an item that is handed back at shutdown: no attempt is counted, and it may be received again at once.
 pub(super) fn handed_back(now: Timestamp) -> StageError {
-    StageError::DeferGroup { until: now, reason: HANDED_BACK.into() }
+    StageError::DeferGroup { until: now, reason: AT_SHUTDOWN.into() }
 }
 
 /// Task of an engine that ends at shutdown.
@@ -152,6 +154,18 @@ impl<S: Stage> Engine<S> {
                 }
             }
         }
+    }
+
+    /// Completes while the stage is paused.
+    pub(super) async fn paused(&self) {
+        self.services.pause.paused(self.stage.name()).await;
+    }
+
+    /// Error of a running item that is handed back at shutdown or by a paused stage.
+    pub(super) fn handed_back_now(&self) -> StageError {
+        let is_paused = self.services.pause.is_paused(self.stage.name());
+        let reason = if is_paused { WHILE_PAUSED } else { AT_SHUTDOWN };
+        StageError::DeferGroup { until: self.services.clock.now(), reason: reason.into() }
     }
 
     /// Extends the leases of all items in flight, three times per lease.

@@ -27,7 +27,7 @@ mod trail;
 
 pub use settings::{Backpressure, MAX_DEFER, Settings};
 
-use crate::{Shutdown, SoloLock, Source, Stage, StageMetrics};
+use crate::{Shutdown, SoloLock, Source, Stage, StageMetrics, StagePause};
 use crawlway_broker::{Broker, QueueAdmin};
 use crawlway_clock::Clock;
 use crawlway_store::Trails;
@@ -53,6 +53,8 @@ pub struct FlowServices {
     pub worker: Arc<str>,
     /// Lock for solo runs, one for all flows of the process.
     pub solo_lock: SoloLock,
+    /// Stages of the flow that are paused.
+    pub pause: StagePause,
 }
 
 /// Stages wired to their sources. Nothing runs before [`run`](Flow::run).

@@ -2,7 +2,7 @@
 
 use super::{
     decode::Decoded,
-    engine::{Engine, Processed, handed_back},
+    engine::{Engine, Processed},
     run::RunningItems,
 };
 use crate::{ReceiveWait, Stage, fail};
@@ -33,8 +33,16 @@ impl<S: Stage> Engine<S> {
         let mut tasks = JoinSet::new();
         while !self.stop.is_requested() {
             while tasks.try_join_next().is_some() {}
+            if self.services.pause.is_paused(self.stage.name()) {
+                self.hand_back(&mut tasks, &processed).await;
+                tokio::select! {
+                    _ = self.stop.requested() => break,
+                    () = self.services.pause.resumed(self.stage.name()) => {}
+                }
+            }
             let slot = tokio::select! {
                 _ = self.stop.requested() => break,
+                () = self.paused() => continue,
                 slot = self.wait_for_slot(&slots) => slot,
             };
             let Some(mut permits) = slot else { break };
@@ -71,13 +79,21 @@ impl<S: Stage> Engine<S> {
         tokio::select! {
             () = async { while tasks.join_next().await.is_some() {} } => return,
             () = self.stop.drain_over(self.settings.drain) => {}
+            () = self.paused() => {}
         }
+        self.hand_back(&mut tasks, processed).await;
+    }
+
+    /// Cancels the running items and hands them back: no attempt is counted.
+    async fn hand_back(&self, tasks: &mut JoinSet<()>, processed: &mpsc::Sender<Processed<S>>) {
         tasks.shutdown().await;
         let now = self.services.clock.now();
         let unfinished = self.in_flight.running();
         let mut running = RunningItems::start(self, unfinished.len());
         for (meta, received_at) in unfinished {
-            running.finish(processed, Processed::not_run(meta, received_at, now, handed_back(now))).await;
+            running
+                .finish(processed, Processed::not_run(meta, received_at, now, self.handed_back_now()))
+                .await;
         }
     }
 
@@ -110,6 +126,7 @@ impl<S: Stage> Engine<S> {
                 }
             }
             _ = self.stop.requested() => {}
+            () = self.paused() => {}
         }
     }
 

@@ -8,6 +8,7 @@ mod endings;
 mod every_item_ends;
 mod leases;
 mod outages;
+mod pause;
 mod replay;
 mod support;
 mod suspects;

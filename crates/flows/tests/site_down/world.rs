@@ -87,6 +87,7 @@ impl World {
             clock: Clock::Manual(self.clock.clone()),
             worker: "test".into(),
             solo_lock: crawlway_flow::SoloLock::default(),
+            pause: Default::default(),
         }
     }
 

@@ -162,6 +162,7 @@ impl TestGateway {
             clock: Clock::System,
             worker: "test".into(),
             solo_lock: crawlway_flow::SoloLock::default(),
+            pause: Default::default(),
         };
         let search = Search::new(
             flow_parts,

@@ -14,7 +14,8 @@ use crawlway_broker::{
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_clock::{Backoff, Clock, ManualClock, Timestamp};
 use crawlway_flow::{
-    Flow, FlowExit, FlowServices, QueueSource, Settings, Shutdown, SoloLock, StageMetrics, StageSnapshot,
+    Flow, FlowExit, FlowServices, QueueSource, Settings, Shutdown, SoloLock, StageMetrics, StagePause,
+    StageSnapshot,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
@@ -28,6 +29,7 @@ pub(crate) struct World {
     pub(crate) trails: Arc<MemoryTrails>,
     pub(crate) clock: Clock,
     pub(crate) stop: Shutdown,
+    pub(crate) pause: StagePause,
     _directory: tempfile::TempDir,
 }
 
@@ -82,7 +84,14 @@ impl World {
         let options = Options { clock: clock.clone(), ..Options::default() };
         let broker = Arc::new(FaultyBroker::new(EmbeddedBroker::open(directory.path(), options).unwrap()));
         broker.declare(queues).await.unwrap();
-        Self { broker, trails: Arc::default(), clock, stop: Shutdown::default(), _directory: directory }
+        Self {
+            broker,
+            trails: Arc::default(),
+            clock,
+            stop: Shutdown::default(),
+            pause: StagePause::default(),
+            _directory: directory,
+        }
     }
 
     /// World of the next process after a crash of this one.
@@ -91,7 +100,7 @@ impl World {
         drop(broker);
         let options = Options { clock: clock.clone(), ..Options::default() };
         let broker = Arc::new(FaultyBroker::new(EmbeddedBroker::open(_directory.path(), options).unwrap()));
-        Self { broker, trails, clock, stop: Shutdown::default(), _directory }
+        Self { broker, trails, clock, stop: Shutdown::default(), pause: StagePause::default(), _directory }
     }
 
     /// World of the next process after a graceful shutdown.
@@ -117,6 +126,7 @@ impl World {
             clock: self.clock.clone(),
             worker: "worker-1".into(),
             solo_lock: SoloLock::default(),
+            pause: self.pause.clone(),
         };
         Flow::new(parts, self.stop.clone())
     }
