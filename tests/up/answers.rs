@@ -60,7 +60,7 @@ fn the_trail_of_a_url_has_the_reason_while_it_waits_for_a_retry() {
 }
 
 #[test]
-fn a_url_that_is_crawled_again_counts_each_time() {
+fn a_url_that_is_crawled_again_is_one_url_with_two_results() {
     let site = Site::serve();
     let lab = site.lab("");
     let url = site.url("/ok/1");
@@ -69,7 +69,11 @@ fn a_url_that_is_crawled_again_counts_each_time() {
         assert_eq!(code, Some(0), "{stderr}");
     }
     let (_, shown, stderr) = run(&lab, &["crawl", "show", "again"]);
-    assert!(shown.contains("1 URL is done; a URL that is crawled again counts each time"), "{shown}{stderr}");
+    let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [["state", "URLs"], ["done", "1"], ["outcome", "results"], ["published", "2"]] {
+        assert!(rows.contains(&row.to_vec()), "{row:?} is missing: {shown}{stderr}");
+    }
+    assert!(shown.contains("a URL that is crawled again has a result each time"), "{shown}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ pub struct Counts {
     pub dead: u64,
     /// Done URLs that were fetched; the page limit counts these.
     pub fetched: u64,
-    /// Results by outcome.
+    /// Results by outcome. A URL that is crawled again has a result each time.
     pub outcomes: BTreeMap<String, u64>,
     /// Excluded URLs by reason.
     pub left_out: BTreeMap<String, u64>,

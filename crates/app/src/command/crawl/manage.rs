@@ -1,5 +1,6 @@
 //! `crawlway crawl list|show|pause|resume|cancel|delete`.
 
+use super::counts;
 use crate::{
     command::{counted, require_confirmation},
     config::Config,
@@ -57,7 +58,8 @@ Examples:
   crawlway crawl show example.org --urls --json | jq -r '.urls[].url'
 
 An outcome is one that `crawl show` counts, such as `published` or `gone`, or a state: `waiting`,
-`in_flight`, `done` or `dead`. A URL that is crawled again counts each time; `done` is the number of URLs.
+`in_flight`, `done` or `dead`. `outcomes` counts results: a URL that is crawled again has one each time.
+The states count URLs.
 
 JSON:
   {\"name\", \"state\", \"definition\", \"created_at\", \"ended_at\", \"counts\": {\"waiting\", \"in_flight\",
@@ -244,29 +246,7 @@ fn print(crawl: &CrawlView, output: &mut Output) -> io::Result<()> {
     if let Some(seeds) = seeds(crawl) {
         output.line(&format!("seeds: {}", one_line(&seeds)))?;
     }
-    let mut table = Table::new([Column::left("outcome"), Column::right("times")]);
-    for (outcome, count) in &crawl.counts.outcomes {
-        table.row([Cell::new(outcome.as_str()), Cell::number(*count)]);
-    }
-    let states = [
-        ("dead", crawl.counts.dead),
-        ("waiting", crawl.counts.waiting),
-        ("in_flight", crawl.counts.in_flight),
-    ];
-    for (state, count) in states.into_iter().filter(|(_, count)| *count > 0) {
-        let tone = if state == "dead" { Tone::Alarm } else { Tone::Plain };
-        table.row([Cell::new(state), Cell::number(count).tone(tone)]);
-    }
-    for (reason, count) in &crawl.counts.left_out {
-        table.row([Cell::new(format!("left out: {reason}")), Cell::number(*count)]);
-    }
-    output.table(&table)?;
-    let done = crawl.counts.done;
-    let times: u64 = crawl.counts.outcomes.values().sum();
-    if times > done {
-        let urls = counted(done, "URL is", "URLs are");
-        output.line(&format!("{urls} done; a URL that is crawled again counts each time"))?;
-    }
+    counts::print(&crawl.counts, output)?;
     if let Some(rate) = crawl.rate_per_second {
         output.line(&format!("{rate} URLs per second"))?;
     }

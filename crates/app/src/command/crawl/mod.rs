@@ -1,6 +1,7 @@
 //! `crawlway crawl`: crawls from seed URLs and makes the pages searchable. `local.rs` crawls in this process, `remote.rs` in a
 //! gateway.
 
+mod counts;
 mod local;
 mod manage;
 mod out;
@@ -71,7 +72,8 @@ JSON:
     \"dead\", \"fetched\", \"outcomes\": {WORD: n}, \"left_out\": {WORD: n}}, \"not_indexed\"}
   `indexed`: pages that this run put into the index; `written`: pages that it wrote to --out;
   `recent`: pages not yet due for a recrawl; `skipped`: pages that another crawl fetched recently;
-  `outcomes`: of the whole crawl; `not_indexed`: dead letters of `crawler_queue`, of all crawls.
+  `outcomes`: results of the whole crawl, several for a URL that is crawled again;
+  `not_indexed`: dead letters of `crawler_queue`, of all crawls.
   With `--out -` the JSON goes to standard error.
 
 Exit codes: 0 the crawl is finished, or the page limit is reached; 1 failure, or every seed failed;

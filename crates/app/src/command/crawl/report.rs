@@ -1,9 +1,10 @@
 //! Printed result of a crawl, for people and as JSON.
 
+use super::counts;
 use crate::{
     command::counted,
     failure::{AlreadyReported, ExitKind},
-    output::{Cell, Column, Output, Table, Tone},
+    output::Output,
 };
 use crawlway_gateway::dto::{Counts, SeedFailure};
 use crawlway_store::frontier::CrawlState;
@@ -80,21 +81,8 @@ impl CrawlReport {
             counted(pages, "page", "pages"),
             self.seconds
         ))?;
-        let mut table = Table::new([Column::left("outcome"), Column::right("count")]);
-        for (outcome, count) in &self.counts.outcomes {
-            table.row([Cell::new(outcome.as_str()), Cell::number(*count)]);
-        }
-        if self.counts.dead > 0 {
-            table.row([Cell::new("dead"), Cell::number(self.counts.dead).tone(Tone::Alarm)]);
-        }
-        for (reason, count) in &self.counts.left_out {
-            table.row([Cell::new(format!("left out: {reason}")), Cell::number(*count)]);
-        }
+        counts::print(&self.counts, output)?;
         let pending = self.counts.waiting + self.counts.in_flight;
-        if pending > 0 {
-            table.row([Cell::new("pending"), Cell::number(pending)]);
-        }
-        output.table(&table)?;
         self.print_notes(pending, output)
     }
 
