@@ -67,7 +67,8 @@ impl Trails for SqlStore {
     async fn expire(&self, before: Timestamp, max: usize) -> Result<u64, StoreError> {
         static EXPIRE: Sql = Sql::new(
             "DELETE FROM trails WHERE num IN
-             (SELECT t.num FROM trails t WHERE t.at < $1 ORDER BY t.at LIMIT $2 {skip locked})
+             (SELECT t.num FROM trails t WHERE t.at < $1 ORDER BY t.at, CASE WHEN t.ended IN (0, 5) THEN 1 ELSE 0 END, t.num
+              LIMIT $2 {skip locked})
              RETURNING item",
         );
         // The text of a subject stays while its item has any entry.
@@ -83,7 +84,8 @@ impl Trails for SqlStore {
         );
         static ABOUT: Sql = Sql::new(
             "SELECT DISTINCT t.item, t.subject FROM trails t
-             WHERE t.num IN (SELECT o.num FROM trails o WHERE o.at < $1 ORDER BY o.at LIMIT $2)
+             WHERE t.num IN (SELECT o.num FROM trails o WHERE o.at < $1
+                             ORDER BY o.at, CASE WHEN o.ended IN (0, 5) THEN 1 ELSE 0 END, o.num LIMIT $2)
              AND t.subject IS NOT NULL",
         );
         let args = || vec![Arg::Int(millis(before)), Arg::Int(saturating_i64(max as u64))];

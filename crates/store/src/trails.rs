@@ -23,7 +23,7 @@ pub trait Trails: Debug + Send + Sync {
     /// is later than every terminal one; at the same time the terminal entry wins.
     async fn open_items(&self, max: usize) -> Result<Vec<String>, StoreError>;
 
-    /// Deletes up to `max` entries from before this time, oldest first. Returns how many.
+    /// Deletes up to `max` entries from before this time, in the order of [`of_item`](Trails::of_item). Returns how many.
     async fn expire(&self, before: Timestamp, max: usize) -> Result<u64, StoreError>;
 }
 

@@ -52,14 +52,18 @@ pub(super) async fn an_unknown_item_has_no_trail(t: Fixture<'_>) {
 pub(super) async fn an_empty_batch_adds_nothing(t: Fixture<'_>) {
     t.record(&[]).await;
     assert_eq!(t.open_items(10).await, [""; 0], "nothing is there");
-    assert_eq!(t.expire(u64::from(u32::MAX), 10).await, 0, "nothing to throw away");
+    assert_eq!(t.expire(u64::from(u32::MAX), 10).await, 0, "nothing to delete");
 }
 
 pub(super) async fn a_trail_is_in_order_of_time(t: Fixture<'_>) {
     let [first, second, third] = [1, 2, 3].map(|second| entry("one", second, AttemptEnd::Retried));
     t.record(&[third.clone(), first.clone()]).await;
     t.record(from_ref(&second)).await;
-    assert_eq!(t.of_item("one").await, [first, second, third], "oldest first, however they came");
+    assert_eq!(
+        t.of_item("one").await,
+        [first, second, third],
+        "oldest first, in whatever order they were added"
+    );
 }
 
 pub(super) async fn entries_of_one_time_are_in_the_order_they_were_added(t: Fixture<'_>) {

@@ -26,6 +26,18 @@ pub(super) async fn retention_removes_no_more_than_asked_oldest_first(t: Fixture
     }
 }
 
+pub(super) async fn retention_of_entries_of_one_time_is_in_the_order_of_the_trail(t: Fixture<'_>) {
+    let named = |outcome: &str, end| TrailEntry { outcome: outcome.to_owned(), ..entry("one", 5, end) };
+    t.record(&[named("last", AttemptEnd::Done), named("z", AttemptEnd::Passed)]).await;
+    t.record(&[named("a", AttemptEnd::Retried), named("m", AttemptEnd::Passed)]).await;
+    for left in [&["a", "m", "last"][..], &["m", "last"], &["last"], &[]] {
+        assert_eq!(t.expire(9, 1).await, 1, "one at a time");
+        let trail = t.of_item("one").await;
+        let outcomes: Vec<&str> = trail.iter().map(|entry| entry.outcome.as_str()).collect();
+        assert_eq!(outcomes, left, "the first of the trail goes first");
+    }
+}
+
 pub(super) async fn an_expired_trail_is_not_open(t: Fixture<'_>) {
     t.record(&[
         entry("one", 1, AttemptEnd::Passed),

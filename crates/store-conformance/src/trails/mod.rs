@@ -35,6 +35,7 @@ suite! { ($) trails for dyn Trails:
     expiry {
         retention_removes_only_older_entries,
         retention_removes_no_more_than_asked_oldest_first,
+        retention_of_entries_of_one_time_is_in_the_order_of_the_trail,
         an_expired_trail_is_not_open,
         expiring_in_parts_opens_nothing,
     }

@@ -61,7 +61,7 @@ pub(super) async fn open_items_are_in_order_of_their_octets(t: Fixture<'_>) {
     let items = ["-", "0", "10", "9", "B", "Z", "_", "a", "a b", "a-b", "aB", "ab", "b", "\u{e9}"];
     let entries: Vec<_> = items.iter().rev().map(|item| entry(item, 1, AttemptEnd::Waited)).collect();
     t.record(&entries).await;
-    assert_eq!(t.open_items(100).await, items, "in order of id, as octets have it");
+    assert_eq!(t.open_items(100).await, items, "in byte order of the ids");
 }
 
 pub(super) async fn no_more_open_items_than_asked(t: Fixture<'_>) {
