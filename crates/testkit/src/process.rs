@@ -91,7 +91,7 @@ pub fn output(child: Child, timeout: Duration) -> Output {
 /// Waits for a condition.
 ///
 /// # Panics
-/// If it does not come true in time.
+/// If the condition does not hold within the timeout.
 #[track_caller]
 pub fn wait_until(what: &str, timeout: Duration, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();

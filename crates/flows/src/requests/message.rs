@@ -248,7 +248,7 @@ mod tests {
             (message(&VALID[..2], Some(UUID)), "header `createdAt` is missing", true),
             (message(&VALID[1..], Some(UUID)), "header `id` is missing", false),
             (message(&with("createdAt", "yesterday"), None), "header `createdAt`: expected ISO 8601", true),
-            (message(&with("email", "nobody"), None), "header `email`: expected an e-mail", false),
+            (message(&with("email", "no-at-sign"), None), "header `email`: expected an e-mail", false),
             (message(&with("email", "a\u{7}@b.example"), None), "control characters", false),
             (message(&with("id", ""), None), "header `id`: expected 1 to 128 bytes", false),
             (message(&with("id", long), None), "header `id`: expected 1 to 128 bytes", false),

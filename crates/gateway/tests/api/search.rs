@@ -121,7 +121,7 @@ async fn trails_are_read_by_item_or_by_url() {
         gateway.get(path).await.refused("item", "either `item` or `url`");
     }
     gateway.get("/api/trails?url=no%20url").await.refused("url", "no url");
-    for path in ["/api/trails?item=nobody", "/api/trails?url=http://nowhere.test/"] {
+    for path in ["/api/trails?item=unknown", "/api/trails?url=http://nowhere.test/"] {
         let problem = gateway.get(path).await.problem(404, "not-found");
         assert!(problem["detail"].as_str().unwrap().contains("no trail of"), "{problem}");
     }
