@@ -15,6 +15,7 @@ fn twenty_kills_lose_nothing_and_keep_the_rate_limit() {
     let lab = Lab::new(Plan::crash(), Duration::from_millis(25));
     let random = RandomState::new();
     for kill in 0..KILLS {
+        lab.forget_crashes();
         let mut child = lab.start(lab.crawl());
         let number = random.hash_one(kill);
         let (before, begun) = (lab.requests(), Instant::now());
@@ -38,6 +39,7 @@ fn twenty_kills_lose_nothing_and_keep_the_rate_limit() {
         let status = child.wait().unwrap();
         assert!(was_killed(status) || status.code() == Some(0), "{status}");
     }
+    lab.forget_crashes();
     lab.crawl_to_end();
     lab.check();
 }

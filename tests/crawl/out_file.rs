@@ -48,6 +48,7 @@ fn each_page_is_in_the_file_once_after_many_kills() {
     };
     let (random, mut kills) = (RandomState::new(), 0);
     for turn in 0..12u64 {
+        lab.forget_crashes();
         let mut child = lab.start(crawl());
         let size_of = |file: &Path| fs::metadata(file).map_or(0, |metadata| metadata.len());
         let (before, begun) = (size_of(&file), Instant::now());
@@ -69,6 +70,7 @@ fn each_page_is_in_the_file_once_after_many_kills() {
         kills += usize::from(was_killed(status));
     }
     assert!(kills > 2, "only {kills} kills");
+    lab.forget_crashes();
     let report = json(&lab.finish(crawl()), 0);
     assert_eq!((&report["state"], &report["indexed"]), (&"finished".into(), &0.into()), "{report}");
     let differences = lab.ground_truth().compare(urls(&file), Duplicates::Kept);

@@ -44,6 +44,11 @@ impl Lab {
         self.home.path().join("crawlway-data")
     }
 
+    /// Removes the record of crashes, so that the next process does not wait; the back-off of a crash loop has tests of its own.
+    pub(crate) fn forget_crashes(&self) {
+        let _ = std::fs::remove_file(self.data().join("restarts.json"));
+    }
+
     pub(crate) fn program(&self, line: &[&str]) -> Command {
         let mut program = Command::new(PROGRAM);
         program.args(line).current_dir(self.home.path()).env_clear().stdin(Stdio::null());

@@ -118,6 +118,7 @@ impl Running {
         let killed = worker.unwrap_or(&mut self.api);
         killed.signal(Signal::KILL);
         killed.wait_exit();
+        deployment.lab.forget_crashes();
         if killed.address.is_empty() {
             self.worker = deployment.worker();
         } else {
