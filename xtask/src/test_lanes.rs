@@ -14,8 +14,10 @@ use crate::process_group;
 use crate::workspace;
 
 /// Test targets of the lanes, the slowest first. The last lane has all other targets.
-const LANES: [(&str, &[&str]); 2] =
-    [("backends", &["conformance", "faults"]), ("processes", &["crawl", "attacks", "demo", "docs", "up"])];
+const LANES: [(&str, &[&str]); 2] = [
+    ("backends", &["conformance", "demo", "faults", "rabbitmq_conformance"]),
+    ("processes", &["crawl", "attacks", "up"]),
+];
 const LAST_LANE: &str = "others";
 
 /// Folder of the lanes' output, below the target directory.
@@ -32,6 +34,10 @@ const KAFKA: &str = "kafka";
 /// have no Kafka.
 const WITH_KAFKA: [&str; 3] = ["crawl", "deploy", "up"];
 
+/// Test targets whose tests wait for timeouts of a server most of the time, so that more of them run at once than there are cores.
+const WAITING: [&str; 2] = ["rabbitmq_conformance", "sqs_conformance"];
+const WAITING_THREADS: &str = "6";
+
 /// Test target with a cluster of three nodes of Kafka, which needs more memory and cores than the other tests.
 pub(crate) const THREE_NODES: &str = "three_nodes";
 
@@ -41,7 +47,7 @@ pub(crate) fn run_kafka(root: &Path, set_env: impl Fn(&mut Command)) -> Result<(
     let kafka = select(targets.iter().map(String::as_str).filter(|target| target.starts_with(KAFKA)));
     let mut passed = true;
     for (targets, tests) in [
-        (kafka, ["--test-threads", "6"].as_slice()),
+        (kafka, ["--test-threads", WAITING_THREADS].as_slice()),
         (select(WITH_KAFKA.into_iter()), [KAFKA, "--test-threads", "2"].as_slice()),
     ] {
         let mut command = workspace::cargo(root);
@@ -119,8 +125,9 @@ fn lanes(targets: &BTreeSet<String>) -> Vec<(&'static str, Vec<Vec<String>>)> {
     };
     let commands = |lane: &str| {
         let of_lane = targets.iter().map(String::as_str).filter(|target| is_in(lane, target));
+        let (waiting, of_lane): (Vec<&str>, Vec<&str>) = of_lane.partition(|target| WAITING.contains(target));
         let (with_kafka, others): (Vec<&str>, Vec<&str>) =
-            of_lane.partition(|target| WITH_KAFKA.contains(target));
+            of_lane.into_iter().partition(|target| WITH_KAFKA.contains(target));
         let mut commands = Vec::new();
         if lane == LAST_LANE {
             commands.push(["--lib", "--bins", "--examples"].map(str::to_owned).to_vec());
@@ -129,6 +136,11 @@ fn lanes(targets: &BTreeSet<String>) -> Vec<(&'static str, Vec<Vec<String>>)> {
         if !with_kafka.is_empty() {
             let mut command = select(with_kafka.into_iter());
             command.extend(["--", "--skip", KAFKA].map(str::to_owned));
+            commands.push(command);
+        }
+        if !waiting.is_empty() {
+            let mut command = select(waiting.into_iter());
+            command.extend(["--", "--test-threads", WAITING_THREADS].map(str::to_owned));
             commands.push(command);
         }
         if lane == LAST_LANE {
@@ -149,10 +161,19 @@ mod tests {
 
     #[test]
     fn each_target_is_in_one_lane() {
-        let targets: BTreeSet<String> =
-            ["conformance", "crawl", "deploy", "docs", "kafka_faults", "three_nodes", "up", "wire"]
-                .map(str::to_owned)
-                .into();
+        let targets: BTreeSet<String> = [
+            "conformance",
+            "crawl",
+            "deploy",
+            "docs",
+            "kafka_faults",
+            "sqs_conformance",
+            "three_nodes",
+            "up",
+            "wire",
+        ]
+        .map(str::to_owned)
+        .into();
         let lanes = lanes(&targets);
         let mut selected: Vec<&String> = lanes
             .iter()
@@ -161,16 +182,18 @@ mod tests {
             .filter_map(|(option, value)| (option == "--test").then_some(value))
             .collect();
         selected.sort();
-        assert_eq!(selected, ["conformance", "crawl", "deploy", "docs", "up", "wire"], "{lanes:?}");
+        let expected = ["conformance", "crawl", "deploy", "docs", "sqs_conformance", "up", "wire"];
+        assert_eq!(selected, expected, "{lanes:?}");
         let last = &lanes.last().expect("a last lane").1;
-        assert!(last[0].contains(&"--lib".to_owned()) && last[3] == ["--doc"], "{last:?}");
+        assert!(last[0].contains(&"--lib".to_owned()) && last[4] == ["--doc"], "{last:?}");
         assert_eq!(last[2], ["--test", "deploy", "--", "--skip", "kafka"]);
+        assert_eq!(last[3], ["--test", "sqs_conformance", "--", "--test-threads", "6"]);
     }
 
     #[test]
     fn lanes_name_targets_of_this_workspace() {
         let targets = workspace::test_targets(&workspace::root().unwrap()).unwrap();
-        for target in LANES.iter().flat_map(|(_, of_lane)| *of_lane).chain(&WITH_KAFKA) {
+        for target in LANES.iter().flat_map(|(_, of_lane)| *of_lane).chain(&WITH_KAFKA).chain(&WAITING) {
             assert!(targets.contains(*target), "no crate has a test target `{target}`");
         }
     }
