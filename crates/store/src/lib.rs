@@ -3,6 +3,7 @@
 //! Each contract has a conformance suite in `crawlway-store-conformance` that every backend passes. The contracts are
 //! about items, URLs and pages; fetching and parsing are not their concern. The [`Ledger`] serves brokers instead of flows.
 
+pub mod blobs;
 mod bloom_filter;
 mod error;
 pub mod frontier;
@@ -16,6 +17,7 @@ pub mod seen;
 pub mod tokens;
 pub mod trails;
 
+pub use blobs::BlobStore;
 pub use bloom_filter::BloomFilter;
 pub use crawlway_clock::{Clock, ManualClock, Timestamp};
 pub use crawlway_suspects as suspects;
