@@ -5,6 +5,7 @@
     reason = "an unexpected result must fail a test, also outside of test functions"
 )]
 
+mod blob;
 mod config;
 mod dead;
 mod fetch;

@@ -15,8 +15,8 @@ use std::{
 const OTHERS: u32 = 0o077;
 
 /// Entries of a data directory. Other files in the same directory are left alone.
-const DATA_ENTRIES: [&str; 7] =
-    ["queue", "gate", "index", "lock", "gateway.json", "restarts.json", "web-access.jsonl"];
+const DATA_ENTRIES: [&str; 8] =
+    ["blobs", "queue", "gate", "index", "lock", "gateway.json", "restarts.json", "web-access.jsonl"];
 /// Prefixes of further entries: files of the embedded database, directories of named brokers.
 const DATA_PREFIXES: [&str; 2] = ["records.db", "queue-"];
 

@@ -14,7 +14,9 @@ use crawlway_clock::Clock;
 use crawlway_fetch::{AllowedRange, Fetcher, Request, SsrfGuard};
 use crawlway_flow::Shutdown;
 use crawlway_gateway::{CrawlDefaults, GatewayContext, InventoryService, Later, Meters, Readiness};
-use crawlway_store::{Frontier, PageIndex, RateLimiter, RequestStore, SeenUrls, Tokens, Trails, UrlRecords};
+use crawlway_store::{
+    BlobStore, Frontier, PageIndex, RateLimiter, RequestStore, SeenUrls, Tokens, Trails, UrlRecords,
+};
 use std::{collections::BTreeMap, fmt, process, sync::Arc};
 
 /// Stores of a process, each of which connects later or is absent.
@@ -148,6 +150,8 @@ pub struct Handles {
     pub queues: Later<dyn DeadLetters>,
     /// Stores.
     pub stores: Stores,
+    /// Raw contents of pages.
+    pub blobs: Arc<dyn BlobStore>,
     /// HTTP client.
     pub fetcher: Later<Fetcher>,
     /// Template of a fetch; only the URL differs.
@@ -200,6 +204,7 @@ impl Handles {
         }
         Ok(Self {
             stores: Stores::new(needs, role),
+            blobs: crate::open::blobs(config)?,
             queues: Later::new(),
             fetcher,
             request,

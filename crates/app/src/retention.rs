@@ -1,11 +1,13 @@
-//! Retention: deletes expired trail entries, seen-URL marks, ended crawls and ended requests.
+//! Retention: deletes expired trail entries, seen-URL marks, ended crawls, ended requests and blobs.
 //!
 //! Every process that opens the records does so, also on shared stores, since deletion is idempotent.
 
 use crate::config::{Keep, RetentionSettings};
 use crawlway_clock::Clock;
 use crawlway_flow::Shutdown;
-use crawlway_store::{CrawlId, Frontier, RequestStore, SeenUrls, StoreError, Trails, frontier::Crawl};
+use crawlway_store::{
+    BlobStore, CrawlId, Frontier, RequestStore, SeenUrls, StoreError, Trails, frontier::Crawl,
+};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -27,6 +29,7 @@ pub(crate) struct Retention {
     pub(crate) trails: Arc<dyn Trails>,
     /// Requests of users, if the process has them, with their retention.
     pub(crate) requests: Option<(Arc<dyn RequestStore>, Keep)>,
+    pub(crate) blobs: Arc<dyn BlobStore>,
     pub(crate) clock: Clock,
 }
 
@@ -37,6 +40,7 @@ struct Deleted {
     seen_urls: u64,
     crawls: u64,
     requests: u64,
+    blobs: u64,
 }
 
 impl Retention {
@@ -54,9 +58,15 @@ impl Retention {
                 done = self.once(&mut deleted) => done,
                 _ = stop.requested() => Ok(()),
             };
+            match self.blobs.apply_retention().await {
+                Ok(count) => deleted.blobs = count,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot apply the retention of blobs; next attempt in an hour");
+                }
+            }
             if deleted != Deleted::default() {
-                let Deleted { trail_entries, seen_urls, crawls, requests } = deleted;
-                tracing::info!(trail_entries, seen_urls, crawls, requests, "deleted expired data");
+                let Deleted { trail_entries, seen_urls, crawls, requests, blobs } = deleted;
+                tracing::info!(trail_entries, seen_urls, crawls, requests, blobs, "deleted expired data");
             }
             if let Err(error) = done {
                 tracing::warn!(%error, "cannot delete expired data; next attempt in an hour");
@@ -148,6 +158,7 @@ mod tests {
         requests::{Answer, RequestKey},
         seen::SeenUrl,
     };
+    use crawlway_store_blob::{DirectoryBlobs, DirectoryOptions};
     use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -216,6 +227,7 @@ mod tests {
             frontier: store.clone(),
             seen: store.clone(),
             trails: store.clone(),
+            blobs: Arc::new(DirectoryBlobs::new(DirectoryOptions::new("unused"))),
             clock: Clock::Manual(clock.clone()),
         };
         let mut deleted = Deleted::default();
@@ -229,7 +241,13 @@ mod tests {
         keeping(Some(30 * DAY)).once(&mut deleted).await.unwrap();
         assert_eq!(
             deleted,
-            Deleted { trail_entries: BATCH as u64 + 3, seen_urls: 0, crawls: 1, requests: BATCH as u64 + 1 }
+            Deleted {
+                trail_entries: BATCH as u64 + 3,
+                seen_urls: 0,
+                crawls: 1,
+                requests: BATCH as u64 + 1,
+                blobs: 0
+            }
         );
         assert_eq!(
             (store.of_item("old-1").await.unwrap().len(), store.of_item("new").await.unwrap().len()),

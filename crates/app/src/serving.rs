@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use crawlway_flow::Shutdown;
-use crawlway_gateway::{ConnectionLimits, Listener, health_router, router};
+use crawlway_gateway::{ConnectionLimits, FlowRoutes, Listener, health_router, router};
 use std::net::SocketAddr;
 use tokio::task::JoinHandle;
 
@@ -26,7 +26,8 @@ impl Serving {
     /// Serves the gateway of a process until a stop is requested, also while dependencies are missing.
     pub(crate) fn gateway(listening: Listener, handles: &Handles, config: &Config, role: &Role) -> Self {
         let address = listening.address();
-        let flows = role.flows.iter().map(|flow| flow.module.routes(handles)).collect();
+        let mut flows: Vec<_> = role.flows.iter().map(|flow| flow.module.routes(handles)).collect();
+        flows.push(FlowRoutes::blobs(handles.blobs.clone()));
         let router = router(handles.gateway_context(config, role), flows, config.gateway.options(address));
         let limits = ConnectionLimits { drain: config.search.drain(), ..ConnectionLimits::default() };
         let (serve, pending) =

@@ -5,6 +5,7 @@ use crate::{
     caller::{Caller, CallerSlot},
     openapi,
     problem::Problem,
+    routes,
     token_cache::{LookupError, TokenCache},
     token_limits::{AdmittedBody, LimitExceeded, TokenLimiter, TokenLimits},
 };
@@ -202,7 +203,9 @@ pub(crate) async fn check(
     let has_password = page && authentication.token.is_some();
     let given =
         bearer(request.headers()).or_else(|| has_password.then(|| password(request.headers())).flatten());
-    let is_public = PUBLIC_PATHS.contains(&path) || openapi::is_redirect(request.method(), path);
+    let is_public = PUBLIC_PATHS.contains(&path)
+        || openapi::is_redirect(request.method(), path)
+        || routes::is_signed(path, request.uri().query());
     let origin = RequestOrigin::of(&request);
     let caller = match authentication.identify(given.as_deref(), &origin).await {
         Ok(caller) => caller,

@@ -47,7 +47,8 @@ pub use problem::Problem;
 pub use readiness::{DependencySpec, Probe, Readiness};
 pub use requests::{RequestOptions, RequestService, submit};
 pub use routes::{
-    FlowRoutes, RouterOptions, health_router, inventory_routes, request_routes, router, search_routes,
+    FlowRoutes, RouterOptions, blob_routes, health_router, inventory_routes, request_routes, router,
+    search_routes,
 };
 pub use serve::{AccessControl, BindError, ConnectionLimits, Listener, bind};
 pub use state::GatewayState;

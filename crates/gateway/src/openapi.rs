@@ -2,7 +2,7 @@
 
 use crate::{
     problem::{PROBLEM_JSON, Problem},
-    routes::{FlowRoutes, documented, request_routes},
+    routes::{FlowRoutes, blob_routes, documented, request_routes},
     serve::StaticBody,
 };
 use axum::{
@@ -49,6 +49,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
         (name = "search", description = "Full-text search and stored pages"),
         (name = "urls", description = "Flow `inventory`: URLs to fetch, and their records"),
         (name = "requests", description = "Flow `requests`: URLs that a worker fetches for a user"),
+        (name = "blobs", description = "Raw contents of pages"),
         (name = "trails", description = "Event histories of items"),
         (name = "queues", description = "Queues and their depth"),
         (name = "dead letters", description = "Messages that failed for good, for replay or removal"),
@@ -61,7 +62,8 @@ struct Base;
 
 /// OpenAPI document of a gateway with the built-in flows.
 pub fn document() -> utoipa::openapi::OpenApi {
-    documented(vec![FlowRoutes::search(), FlowRoutes::inventory(), FlowRoutes::new(request_routes())]).1
+    let flows = [request_routes(), blob_routes()].map(FlowRoutes::new);
+    documented([vec![FlowRoutes::search(), FlowRoutes::inventory()], flows.into()].concat()).1
 }
 
 /// OpenAPI document without routes.

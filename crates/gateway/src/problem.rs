@@ -61,6 +61,8 @@ kinds! {
     forbidden = FORBIDDEN, "forbidden", "Forbidden";
     foreign_host = FORBIDDEN, "foreign-host", "Host not allowed";
     foreign_origin = FORBIDDEN, "foreign-origin", "Origin not allowed";
+    forged_link = FORBIDDEN, "forged-link", "Invalid link";
+    expired_link = GONE, "expired-link", "Link expired";
     not_found = NOT_FOUND, "not-found", "Not found";
     no_route = NOT_FOUND, "no-route", "No such route";
     method = METHOD_NOT_ALLOWED, "method", "Method not allowed";

@@ -3,7 +3,7 @@
 use crate::{Contract, Harness};
 use crawlway_conformance::Running;
 use crawlway_store::{StoreError, Timestamp};
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// A harness that has not opened a store yet.
 pub(crate) type Fresh<'h, C> = &'h mut (dyn Harness<C> + 'h);
@@ -109,7 +109,7 @@ impl<'h, C: Contract + ?Sized> Fixture<'h, C> {
 }
 
 /// The answer to a call that must not fail.
-pub(crate) fn expect_ok<T: Debug>(answer: Result<T, StoreError>, what: &str) -> T {
+pub(crate) fn expect_ok<T>(answer: Result<T, StoreError>, what: &str) -> T {
     answer.unwrap_or_else(|error| panic!("{what} must work, the answer was: {error}"))
 }
 

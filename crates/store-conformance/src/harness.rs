@@ -1,8 +1,8 @@
 //! Traits that a backend implements in its tests: opening a store, and its clock.
 
 use crawlway_store::{
-    Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter,
-    RequestPolicy, RequestStore, SeenUrls, Timestamp, Tokens, Trails, UrlRecords,
+    BlobStore, Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy,
+    RateLimiter, RequestPolicy, RequestStore, SeenUrls, Timestamp, Tokens, Trails, UrlRecords,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -79,7 +79,7 @@ macro_rules! without_policy {
     };
 }
 
-without_policy!(dyn PageIndex, dyn SeenUrls, dyn Tokens, dyn Trails, dyn UrlRecords);
+without_policy!(dyn BlobStore, dyn PageIndex, dyn SeenUrls, dyn Tokens, dyn Trails, dyn UrlRecords);
 
 /// Clock and capabilities of a backend, for all its contracts.
 ///

@@ -7,6 +7,7 @@
 #[macro_use]
 mod suite;
 
+pub mod blobs;
 mod fixture;
 pub mod frontier;
 mod harness;

@@ -75,6 +75,17 @@ pub fn sqs() -> String {
     address(SQS)
 }
 
+/// Environment variable with the URL of a server with the API of S3, on which tests create buckets of their own.
+pub const S3: &str = "CRAWLWAY_TEST_S3";
+
+/// URL of the shared stand-in of S3, such as `http://127.0.0.1:4578`.
+///
+/// # Panics
+/// If the variable is not set.
+pub fn s3() -> String {
+    address(S3)
+}
+
 /// Address and credentials of a RabbitMQ server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RabbitMq {

@@ -1,4 +1,4 @@
-//! ministack, a stand-in of Amazon SQS for tests: a Python program in a virtual environment below the target directory.
+//! ministack, a stand-in of Amazon SQS and S3 for tests: a Python program in a virtual environment below the target directory.
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const REQUIREMENTS: &str = include_str!("ministack.txt");
 const SETTINGS: [(&str, &str); 5] = [
     ("BIND_HOST", "127.0.0.1"),
     ("MINISTACK_HOST", "127.0.0.1"),
-    ("SERVICES", "sqs"),
+    ("SERVICES", "sqs,s3"),
     ("SFTP_ENABLED", "0"),
     ("PERSIST_STATE", "0"),
 ];
@@ -65,7 +65,8 @@ impl Server for Sqs {
     }
 
     fn variables(&self, instance: &Instance) -> Vec<(&'static str, String)> {
-        vec![("CRAWLWAY_TEST_SQS", format!("http://127.0.0.1:{}", instance.port()))]
+        let url = format!("http://127.0.0.1:{}", instance.port());
+        vec![("CRAWLWAY_TEST_SQS", url.clone()), ("CRAWLWAY_TEST_S3", url)]
     }
 }
 

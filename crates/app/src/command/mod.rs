@@ -1,5 +1,6 @@
 //! Commands of the program: their list, and one file or folder for each.
 
+mod blob;
 mod completions;
 mod config;
 mod crawl;
@@ -63,6 +64,7 @@ Examples:
   crawlway page https://example.org/              show a stored page
   crawlway export --host example.org              stored pages as JSON lines
   crawlway trail https://example.org/page         event history of a page
+  crawlway blob url raw/acme/42.html              link to a raw page, valid for an hour
   crawlway fetch https://example.org/             fetch one page and show what is extracted
   crawlway config show                            every setting with its source
   crawlway queues --data /var/lib/crawlway        depth of the queues
@@ -112,6 +114,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Show the event history of an item, by its id or its URL
     Trail(trail::TrailArgs),
+    /// Read raw contents of pages, and make links to them
+    Blob(blob::BlobArgs),
     /// Fetch one page and show what the crawler extracts from it
     Fetch(fetch::FetchArgs),
     /// Check URLs against robots.txt
@@ -186,6 +190,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Page(args) => page::run(args, &settings()?, &mut output).await?,
         Command::Export(args) => export::run(args, &settings()?, &mut output).await?,
         Command::Trail(args) => trail::run(args, &settings()?, &mut output).await?,
+        Command::Blob(args) => blob::run(args, &settings()?, &mut output).await?,
         Command::Replay(args) => replay::run(args, &settings()?, &mut output).await?,
         Command::Fetch(args) => fetch::run(args, settings, &mut output).await?,
         Command::Robots(args) => robots::run(&args, settings, &mut output).await?,

@@ -3,11 +3,12 @@
 use super::layers::Entry;
 
 /// Names of backends in settings, the cargo feature of each, and whether it is compiled in.
-const BACKENDS: [(&str, &str, bool); 7] = [
+const BACKENDS: [(&str, &str, bool); 8] = [
     ("kafka", "kafka", cfg!(feature = "kafka")),
     ("rabbitmq", "rabbitmq", cfg!(feature = "rabbitmq")),
     ("redis", "redis", cfg!(feature = "redis")),
     ("mongodb", "mongodb", cfg!(feature = "mongodb")),
+    ("s3", "s3", cfg!(feature = "s3")),
     ("sqs", "sqs", cfg!(feature = "sqs")),
     ("postgresql", "postgresql", cfg!(feature = "postgresql")),
     ("postgres", "postgresql", cfg!(feature = "postgresql")),

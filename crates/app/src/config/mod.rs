@@ -4,6 +4,7 @@
 //! define valid values. Each value is checked alone on top of the defaults, so that all problems are reported at once, each
 //! with its source.
 
+mod blobs;
 mod brokers;
 mod features;
 mod fetch;
@@ -29,6 +30,7 @@ mod sqs;
 mod tls;
 mod value;
 
+pub(crate) use blobs::{BlobKind, BlobSettings};
 pub(crate) use brokers::BrokerInUse;
 pub(crate) use fetch::FetchSettings;
 pub(crate) use gateway::GatewaySettings;
@@ -89,6 +91,7 @@ pub struct Config {
     pub(crate) seen: SeenSettings,
     pub(crate) redis: RedisSettings,
     pub(crate) retention: RetentionSettings,
+    pub(crate) blobs: BlobSettings,
     pub(crate) search: SearchTable,
     pub(crate) inventory: InventoryTable,
     pub(crate) requests: RequestTable,
@@ -202,6 +205,7 @@ impl Config {
         self.rate_limit.check()?;
         self.records.check()?;
         self.redis.check()?;
+        self.blobs.check()?;
         self.search.check()?;
         self.inventory.check()?;
         self.requests.check()?;

@@ -43,6 +43,7 @@ mod tests {
             "CRAWLWAY_REDIS__TLS__CA",
             "CRAWLWAY_RECORDS__POSTGRESQL__TLS__CERTIFICATE",
             "CRAWLWAY_INVENTORY__MONGODB__TLS__KEY",
+            "CRAWLWAY_BLOBS__S3__TLS__KEY",
             "CRAWLWAY_GATEWAY__TLS__KEY",
         ] {
             let refused = given(&[(variable, key)]).unwrap_err().to_string();

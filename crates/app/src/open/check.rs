@@ -1,6 +1,6 @@
 //! Everything that `up` refuses before it asks a server, so that `config check` finds it, too.
 
-use super::{broker::check_brokers, mongodb, redis, stores};
+use super::{blobs, broker::check_brokers, mongodb, redis, stores};
 use crate::{
     config::{
         Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, RequestKind,
@@ -39,6 +39,7 @@ pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
     if config.inventory.store == InventoryKind::Mongodb {
         problems.push(mongodb::check(config));
     }
+    problems.push(blobs::blobs(config).map(drop).map_err(|error| error.to_string()));
     problems.push(known_queues(config));
     problems.push(config.gateway.check_tls());
     if listens.gateway {

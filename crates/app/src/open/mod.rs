@@ -9,6 +9,7 @@
     feature = "sqs"
 )))]
 mod absent;
+mod blobs;
 mod broker;
 mod check;
 mod dependencies;
@@ -42,6 +43,7 @@ use absent::redis;
 #[cfg(not(feature = "sqs"))]
 use absent::sqs;
 
+pub(crate) use blobs::blobs;
 pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, queues_of};
 pub(crate) use check::{Listens, check};
 pub(crate) use dependencies::{

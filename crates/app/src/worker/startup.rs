@@ -299,6 +299,7 @@ impl<'a> Process<'a> {
                 seen: stores.seen.clone().unwrap_or_else(|| records.seen()),
                 trails: records.trails.clone(),
                 requests: stores.requests.clone().map(|requests| (requests, self.config.requests.retention)),
+                blobs: self.handles.blobs.clone(),
                 clock: Clock::System,
             };
             tokio::spawn(retention.run(stop.clone()))

@@ -1,6 +1,7 @@
 //! JSON types of the API and of the command line. Times are ISO 8601 strings in UTC, such as `2026-11-15T09:30:00.250Z`.
 //! Durations are numbers with their unit in the name, or strings as in the settings.
 
+mod blob;
 mod crawl;
 mod dead_letter;
 mod queue;
@@ -11,6 +12,7 @@ mod token;
 mod trail;
 mod url;
 
+pub use blob::{BlobDetail, BlobList, BlobView};
 pub use crawl::{
     AcceptedCrawl, Counts, CrawlList, CrawlUrls, CrawlView, Definition, DeletedCrawl, SeedFailure,
 };

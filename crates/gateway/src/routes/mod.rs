@@ -1,5 +1,6 @@
 //! Routes: a file per resource, and a folder per flow.
 
+mod blobs;
 mod dead_letters;
 mod inventory;
 mod queues;
@@ -8,6 +9,9 @@ mod search;
 mod tokens;
 mod trails;
 
+pub(crate) use blobs::is_signed;
+
+pub use blobs::blob_routes;
 pub use inventory::inventory_routes;
 pub use requests::request_routes;
 pub use search::search_routes;
@@ -34,6 +38,7 @@ use axum::{
     middleware::from_fn_with_state,
 };
 use crawlway_clock::Clock;
+use crawlway_store::BlobStore;
 use http::{Method, Uri};
 use std::{fmt, sync::Arc, time::Duration};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -97,6 +102,11 @@ impl FlowRoutes {
     /// Routes of the flow `requests`.
     pub fn requests(service: RequestService) -> Self {
         Self::new(request_routes().layer(Extension(service))).for_users(&["/api/requests"])
+    }
+
+    /// Routes of the blobs in a store.
+    pub fn blobs(store: Arc<dyn BlobStore>) -> Self {
+        Self::new(blob_routes().layer(Extension(store)))
     }
 
     /// Routes of the flow `inventory`.

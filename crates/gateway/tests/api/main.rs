@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test, also in helpers")]
 
 mod access;
+mod blobs;
 mod crawls;
 mod dead_letters;
 mod harness;

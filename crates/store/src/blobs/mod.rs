@@ -7,7 +7,7 @@
 //! | `list` | keys in byte order, in pages; a blob that exists throughout is listed once |
 //! | `delete` | idempotent |
 //!
-//! A blob expires after the retention of its store: by a lifecycle rule of the bucket, or by [`sweep`](BlobStore::sweep).
+//! A blob expires after the retention of its store: by a lifecycle rule of the bucket, or by [`apply_retention`](BlobStore::apply_retention).
 
 mod content;
 mod key;
@@ -86,9 +86,10 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Checks a link that the gateway serves, see [`LinkTarget::Gateway`].
     async fn check_link(&self, key: &BlobKey, expires: u64, signature: &str) -> Result<(), LinkError>;
 
-    /// Deletes expired blobs and the remains of interrupted calls, if the store does not do so by itself. Returns the number of
+    /// Applies the retention: deletes expired blobs and the remains of interrupted puts, or has the bucket do so by lifecycle
+    /// rules, which are written if they are missing and permitted, and verified otherwise. Returns the number of
     /// deleted blobs.
-    async fn sweep(&self) -> Result<u64, StoreError>;
+    async fn apply_retention(&self) -> Result<u64, StoreError>;
 
     /// Location for people: a path, or `s3://BUCKET/PREFIX`.
     fn location(&self) -> String;

@@ -1,0 +1,113 @@
+//! Conformance suite of the blobs on a server with the API of S3, and what is its own: presigned links, lifecycle rules.
+#![cfg(feature = "s3")]
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
+
+mod bucket;
+
+use bucket::{Bucket, request};
+use crawlway_store::{
+    BlobStore, StoreError,
+    blobs::{BlobKey, BlobMetadata, BlobQuery, LinkTarget, once},
+};
+use crawlway_store_blob::S3Blobs;
+use crawlway_store_conformance::{Backend, Harness};
+use std::{sync::Arc, time::Duration};
+
+struct S3Harness(Bucket);
+
+#[async_trait::async_trait]
+impl Backend for S3Harness {
+    fn slack(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    fn expires_by_itself(&self) -> bool {
+        true
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn BlobStore> for S3Harness {
+    async fn fresh(&mut self, (): ()) -> Arc<dyn BlobStore> {
+        Arc::new(self.0.open(""))
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn BlobStore>> {
+        Some(Arc::new(self.0.open("")))
+    }
+}
+
+crawlway_store_conformance::blobs!(S3Harness(Bucket::new()));
+
+fn key(text: &str) -> BlobKey {
+    text.parse().unwrap()
+}
+
+async fn put(store: &S3Blobs, name: &str, content: &str) {
+    let metadata = BlobMetadata { content_type: Some("text/html".to_owned()), ..Default::default() };
+    store.put(&key(name), &metadata, once(content.to_owned())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_presigned_link_serves_the_blob_with_its_type() {
+    let bucket = Bucket::new();
+    let store = bucket.open("");
+    let name = "raw/a%20b/1.html";
+    put(&store, name, "<p>linked</p>").await;
+    let link = store.link(&key(name), Duration::from_secs(3600)).await.unwrap();
+    let LinkTarget::Url(url) = link.target else { panic!("{link:?}") };
+    assert!(url.contains("X-Amz-Expires=3600") && url.contains("a%2520b"), "{url}");
+    let answer = request("GET", &url, "");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("<p>linked</p>"), "{answer}");
+    assert!(answer.to_lowercase().contains("content-type: text/html"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_prefix_separates_installations_in_one_bucket() {
+    let bucket = Bucket::new();
+    let (one, two) = (bucket.open("one"), bucket.open("/two/"));
+    put(&one, "raw/a/1.html", "one").await;
+    put(&two, "raw/a/2.html", "two").await;
+    let keys = async |store: &S3Blobs| {
+        let page = store.list(&BlobQuery { limit: 10, ..Default::default() }).await.unwrap();
+        page.entries.into_iter().map(|entry| entry.key.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (keys(&one).await, keys(&two).await),
+        (vec!["raw/a/1.html".into()], vec!["raw/a/2.html".into()])
+    );
+    assert_eq!(keys(&bucket.open("")).await, ["one/raw/a/1.html", "two/raw/a/2.html"]);
+    assert_eq!(two.location(), format!("s3://{}/two/", bucket.name));
+}
+
+#[tokio::test]
+async fn lifecycle_rules_are_merged_with_those_of_others() {
+    let bucket = Bucket::new();
+    let url = format!("{}?lifecycle", bucket.url());
+    let other = "<LifecycleConfiguration><Rule><ID>logs</ID><Filter><Prefix>logs/</Prefix></Filter>\
+                 <Status>Enabled</Status><Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>";
+    let answer = request("PUT", &url, other);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for prefix in ["", "two"] {
+        for _ in 0..2 {
+            bucket.open(prefix).apply_retention().await.unwrap();
+        }
+    }
+    let found = request("GET", &url, "");
+    for id in ["logs", "crawlway raw/", "crawlway test/", "crawlway two/raw/", "crawlway two/test/"] {
+        assert_eq!(found.matches(&format!("<ID>{id}</ID>")).count(), 1, "{id}: {found}");
+    }
+    assert_eq!(found.matches("<Days>30</Days>").count(), 4, "{found}");
+}
+
+#[tokio::test]
+async fn a_missing_bucket_and_a_missing_server_are_named() {
+    let mut bucket = Bucket::new();
+    bucket.name = "there-is-no-such-bucket".to_owned();
+    let store = bucket.open("");
+    let error = store.ready().await.unwrap_err().to_string();
+    assert!(error.contains("there is no bucket `there-is-no-such-bucket`"), "{error}");
+    bucket.endpoint = "http://127.0.0.1:1".to_owned();
+    let error = bucket.open("").ready().await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+}
