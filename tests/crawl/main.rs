@@ -11,6 +11,7 @@ mod commands;
 mod earlier_release;
 mod invalid_messages;
 mod kafka;
+mod kept_html;
 mod kills;
 mod lab;
 mod log_and_progress;

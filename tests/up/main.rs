@@ -7,6 +7,7 @@
 )]
 
 mod answers;
+mod blobs;
 mod file_modes;
 mod full_disk;
 mod gateway;

@@ -106,7 +106,10 @@ async fn a_missing_bucket_and_a_missing_server_are_named() {
     bucket.name = "there-is-no-such-bucket".to_owned();
     let store = bucket.open("");
     let error = store.ready().await.unwrap_err().to_string();
-    assert!(error.contains("there is no bucket `there-is-no-such-bucket`"), "{error}");
+    assert!(error.contains("the bucket of S3 does not exist"), "{error}");
+    let metadata = BlobMetadata::default();
+    let error = store.put(&key("raw/a/1.html"), &metadata, once("a")).await.unwrap_err().to_string();
+    assert!(error.contains("the bucket of S3 does not exist"), "{error}");
     bucket.endpoint = "http://127.0.0.1:1".to_owned();
     let error = bucket.open("").ready().await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");

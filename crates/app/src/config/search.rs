@@ -26,6 +26,7 @@ pub(crate) struct SearchTable {
     lease: Span,
     claim_ttl: Span,
     publish_noindex: bool,
+    pub(crate) keep_html: bool,
     drop_parameters: Vec<String>,
     drop_tracking_parameters: bool,
     lowercase_paths: bool,

@@ -1,7 +1,7 @@
 //! The flow `search`.
 
 use super::{FlowContext, FlowModule, StageInfo, Store, Wake, WiredFlow};
-use crate::{config::Config, process::Handles};
+use crate::{config::Config, open, process::Handles};
 use crawlway_broker::QueueSpec;
 use crawlway_flows::search::{self, CrawlResources, FRONTIER, PageSink, Search, crawler_queue};
 use crawlway_gateway::FlowRoutes;
@@ -52,6 +52,7 @@ impl FlowModule for SearchFlow {
                 frontier: context.stores.frontier()?,
                 seen: context.stores.seen()?,
                 fetcher: context.fetcher()?,
+                blobs: context.config.search.keep_html.then(|| open::blobs(context.config)).transpose()?,
             }),
             false => None,
         };

@@ -3,8 +3,8 @@
 use super::{blobs, broker::check_brokers, mongodb, redis, stores};
 use crate::{
     config::{
-        Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, RequestKind,
-        SeenKind,
+        BlobKind, Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind,
+        RequestKind, SeenKind,
     },
     flows,
 };
@@ -40,6 +40,7 @@ pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
         problems.push(mongodb::check(config));
     }
     problems.push(blobs::blobs(config).map(drop).map_err(|error| error.to_string()));
+    problems.push(kept_html(config));
     problems.push(known_queues(config));
     problems.push(config.gateway.check_tls());
     if listens.gateway {
@@ -55,6 +56,17 @@ pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
     let mut texts: Vec<String> = problems.into_iter().filter_map(Result::err).collect();
     texts.dedup();
     if texts.is_empty() { Ok(()) } else { Err(Problems(texts.into_iter().map(Problem::together).collect())) }
+}
+
+/// Refuses to keep raw HTML in the data directories of several processes, where no other one would find it.
+fn kept_html(config: &Config) -> Result<(), String> {
+    let is_one = config.only_process || config.one_process_per_stage || !config.shares_anything();
+    if !config.search.keep_html || config.blobs.kind == BlobKind::S3 || is_one {
+        return Ok(());
+    }
+    Err("`search.keep_html` is true, and each of several processes would keep raw HTML in its own data directory; set \
+         `blobs.kind` to \"s3\", or `only_process` if there is one"
+        .to_owned())
 }
 
 /// Refuses settings of queues that no flow has.

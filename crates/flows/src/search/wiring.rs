@@ -13,7 +13,7 @@ use crawlway_fetch::{Fetcher, OnRateLimit};
 use crawlway_flow::{
     Backpressure, Flow, FlowExit, FlowServices, ItemId, QueueSource, Settings, Shutdown, StageQueue,
 };
-use crawlway_store::{Frontier, PageIndex, SeenUrls};
+use crawlway_store::{BlobStore, Frontier, PageIndex, SeenUrls};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
@@ -46,6 +46,8 @@ pub struct CrawlResources {
     pub seen: Arc<dyn SeenUrls>,
     /// HTTP client.
     pub fetcher: Arc<Fetcher>,
+    /// Store of raw HTML, if it is kept.
+    pub blobs: Option<Arc<dyn BlobStore>>,
 }
 
 /// Sink of crawled pages.

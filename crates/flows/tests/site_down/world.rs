@@ -126,6 +126,7 @@ impl World {
             frontier: self.records.clone(),
             seen: self.records.clone(),
             fetcher: self.fetcher(),
+            blobs: None,
         };
         let stop = Shutdown::default();
         let flow =

@@ -132,8 +132,12 @@ impl TestGateway {
         broker.declare(std::slice::from_ref(&queue)).await.unwrap();
         let shared = Arc::new(records.clone());
         let has_stages = server.is_some();
-        let crawl =
-            CrawlResources { frontier: shared.clone(), seen: shared.clone(), fetcher: fetcher.clone() };
+        let crawl = CrawlResources {
+            frontier: shared.clone(),
+            seen: shared.clone(),
+            fetcher: fetcher.clone(),
+            blobs: None,
+        };
         let pages = Some(PageSink::Index(index.clone() as _));
         let settings = SearchSettings {
             fetch_concurrency: 8,

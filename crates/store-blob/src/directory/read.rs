@@ -1,4 +1,4 @@
-//! Reading blobs.
+//! Reading blobs: the content that a sidecar names, in chunks, verified.
 
 use super::{
     blocking,

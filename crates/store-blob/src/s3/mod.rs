@@ -90,10 +90,11 @@ impl S3Blobs {
         let options = GetOptions { head, ..GetOptions::default() };
         match self.bucket().await?.get_opts(&self.path(key)?, options).await {
             Ok(found) => Ok(Some(found)),
-            Err(object_store::Error::NotFound { source, .. }) if error::is_missing_bucket(&*source) => {
-                Err(error::missing_bucket(&self.options.bucket))
+            Err(object_store::Error::NotFound { source, .. })
+                if !error::is_missing_bucket(&source.to_string()) =>
+            {
+                Ok(None)
             }
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failed(&error)),
         }
     }
@@ -160,11 +161,8 @@ impl BlobStore for S3Blobs {
         };
         let prefix = format!("{}{}", self.prefix, query.prefix);
         let prefix = Some(prefix.as_str()).filter(|prefix| !prefix.is_empty());
-        let page =
-            self.bucket().await?.list_paginated(prefix, options).await.map_err(|error| match error {
-                object_store::Error::NotFound { .. } => error::missing_bucket(&self.options.bucket),
-                error => failed(&error),
-            })?;
+        let page = self.bucket().await?.list_paginated(prefix, options).await;
+        let page = page.map_err(|error| failed(&error))?;
         let entry = |meta: &ObjectMeta| {
             let key = meta.location.as_ref().strip_prefix(&self.prefix)?.parse().ok()?;
             Some(BlobEntry { key, size: meta.size, stored_at: stored_at(meta) })

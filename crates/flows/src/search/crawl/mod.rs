@@ -20,6 +20,8 @@
 //!  parse ───────── canonical URL is another ───────────▶ canonical_elsewhere [parse, links, canonical]
 //!     │   └─────── robots: noindex ────────────────────▶ noindex
 //!     ▼
+//!  keep           raw HTML, if configured                                 [keep]
+//!     ▼
 //!  publish ────────────────────────────────────────────▶ published        [publish]
 //!
 //!  every outcome above, in this order:
@@ -35,6 +37,7 @@ mod canonical;
 mod claims;
 mod effects;
 mod fetch;
+mod keep;
 mod links;
 mod page;
 mod parse;
@@ -45,6 +48,7 @@ mod settings;
 
 pub(super) use canonical::{has_no_page, reinstate_settled};
 pub(super) use links::{follow_stored, new_url};
+pub(super) use publish::page_body;
 
 use super::{
     CrawlResources, FLOW,
@@ -55,7 +59,7 @@ use crawlway_broker::{Delivery, QueueName};
 use crawlway_content::ParseOptions;
 use crawlway_fetch::{Fetcher, Request};
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
-use crawlway_store::{Frontier, PageIndex, SeenUrls};
+use crawlway_store::{BlobStore, Frontier, PageIndex, SeenUrls};
 use effects::CrawlEffect;
 use futures::future::join_all;
 use page::PageCrawl;
@@ -94,6 +98,17 @@ pub struct CrawlOptions {
     pub links: crawlway_content::UrlOptions,
 }
 
+/// Options of parsing a page.
+pub(super) fn parse_options(options: &CrawlOptions) -> ParseOptions {
+    ParseOptions {
+        url: options.links.clone(),
+        agent: Some(options.request.identity.robots_token().to_owned()),
+        // The index stage computes it, since it also gets pages of other publishers.
+        without_simhash: true,
+        ..ParseOptions::default()
+    }
+}
+
 /// Outcome of URLs that are not, or no longer, in the scope of their crawl.
 pub(super) const OUT_OF_SCOPE: &str = "out_of_scope";
 /// Outcome of URLs that robots.txt disallows.
@@ -109,6 +124,8 @@ pub(super) struct CrawlStage {
     seen: Arc<dyn SeenUrls>,
     /// Page index, if this process has it.
     index: Option<Arc<dyn PageIndex>>,
+    /// Store of raw HTML, if it is kept.
+    blobs: Option<Arc<dyn BlobStore>>,
     queue: QueueName,
     /// Maximum size of a page message.
     max_message_bytes: usize,
@@ -129,14 +146,7 @@ impl CrawlStage {
         options: CrawlOptions,
         fetch_concurrency: usize,
     ) -> Self {
-        let CrawlResources { frontier, seen, fetcher } = resources;
-        let parse = ParseOptions {
-            url: options.links.clone(),
-            agent: Some(options.request.identity.robots_token().to_owned()),
-            // The index stage computes it, since it also gets pages of other publishers.
-            without_simhash: true,
-            ..ParseOptions::default()
-        };
+        let CrawlResources { frontier, seen, fetcher, blobs } = resources;
         Self {
             fetcher,
             claims: Claims::new(seen.clone(), frontier.clone(), options.claim_lease),
@@ -144,10 +154,11 @@ impl CrawlStage {
             frontier,
             seen,
             index,
+            blobs,
             queue,
             max_message_bytes,
+            parse: parse_options(&options),
             options,
-            parse,
             slots: Semaphore::new(fetch_concurrency.max(1)),
         }
     }

@@ -113,6 +113,7 @@ impl<'a> PageCrawl<'a> {
         let parsed = self.parse(&mut fetched, &url).await?;
         self.check_canonical(&parsed, &url).await?;
         self.check_noindex(&parsed, &url)?;
+        self.keep_html(&fetched, &url).await?;
         let detail = parsed.detail.clone();
         Ok((self.message(parsed, *fetched, url), detail))
     }
