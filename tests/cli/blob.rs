@@ -19,8 +19,19 @@ fn a_blob_is_stored_shown_and_read_back() {
     let text = home.run("blob stat raw/acme/42.html").ok();
     let text = text.replace(stat["stored_at"].as_str().unwrap(), "TIME");
     let text = text.replace(stat["fetched_at"].as_str().unwrap(), "TIME");
-    insta::assert_snapshot!(text, @"");
-    insta::assert_snapshot!(home.run("blob list").ok(), @"");
+    insta::assert_snapshot!(text, @r"
+    raw/acme/42.html
+    size: 12 bytes
+    stored: TIME
+    SHA-256: a5652be1ca864d36d25cfb54a41f384e2de1b3acf7513a925d72ed7258fdc0ae
+    content type: text/html; charset=utf-8
+    fetched: TIME
+    URL: https://acme.example/jobs/42
+    ");
+    insta::assert_snapshot!(home.run("blob list").ok(), @r"
+    key               bytes  stored
+    raw/acme/42.html     12  just now
+    ");
     let listed = home.run("blob list raw/ --json").json();
     assert_eq!(listed["blobs"][0]["key"], "raw/acme/42.html");
     assert_eq!(listed["next"], Value::Null);
@@ -75,6 +86,7 @@ fn bad_input_is_refused_with_the_reason() {
         ("blob put raw/a/1.html page.html --url nowhere", "is not a URL"),
         ("blob delete raw/acme/42.html", "--yes"),
         ("blob list --limit 0", "1..=1000"),
+        ("blob list --gateway http://crawl.example.org", "on the machine of the gateway"),
     ] {
         let error = home.run(line).refused(2);
         assert!(error.contains(reason), "{line}: {error}");

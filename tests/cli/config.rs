@@ -76,12 +76,12 @@ fn a_valid_config_is_reported() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 160 settings are set, the others have their defaults\n"
+        "ok: no config file; 0 of 172 settings are set, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 160 settings are set, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 172 settings are set, the others have their defaults\n"
     );
     let checked = home.run("config check --json").json();
     assert_eq!((&checked["ok"], &checked["problems"]), (&json!(true), &json!([])));

@@ -50,10 +50,14 @@ fn walk(
             }
             Kind::Blob if key.as_str() > after && key.starts_with(&query.prefix) => {
                 let Ok(key) = key.parse() else { continue };
-                // Missing if it has just been deleted.
-                if let Some(sidecar) = sidecar::read(&folder.join(format!("{name}@{META}")))? {
-                    let stored_at = sidecar.stored_at();
-                    found.push(BlobEntry { key, size: sidecar.size, stored_at });
+                match sidecar::read(&folder.join(format!("{name}@{META}"))) {
+                    Ok(Some(sidecar)) => {
+                        let stored_at = sidecar.stored_at();
+                        found.push(BlobEntry { key, size: sidecar.size, stored_at });
+                    }
+                    // It has just been deleted.
+                    Ok(None) => {}
+                    Err(error) => tracing::warn!(%error, "a blob cannot be listed"),
                 }
             }
             Kind::Blob => {}

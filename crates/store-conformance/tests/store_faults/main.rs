@@ -2,6 +2,7 @@
 //!
 //! For single cases there is `cargo mutants`; see CONTRIBUTING.md.
 
+mod blobs;
 mod frontier;
 mod inventory;
 mod ledger;

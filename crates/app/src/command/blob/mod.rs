@@ -4,7 +4,7 @@ mod content;
 
 use super::{counted, require_confirmation};
 use crate::{
-    config::Config,
+    config::{BlobKind, Config},
     failure::{AlreadyReported, ExitKind, UsageError},
     gateway_file, open,
     output::{Cell, Column, Output, Table, one_line},
@@ -183,6 +183,12 @@ fn parse_validity(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) async fn run(args: BlobArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
+    let is_elsewhere = config.blobs.kind == BlobKind::Directory && config.gateway.url().is_some();
+    if is_elsewhere && !matches!(args.command, BlobCommand::Url { .. }) {
+        let problem = "blobs are in a directory, which this command reads itself: run it on the machine of the gateway, and leave out \
+                       --gateway and `gateway.url`; or ask the gateway for `/api/blobs`";
+        return Err(UsageError(problem.to_owned()).into());
+    }
     let store = &*open::blobs(config)?;
     let key = |arg: KeyArg| key_in(store, &arg.key).map_err(UsageError);
     match args.command {
