@@ -83,6 +83,9 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
 pub(crate) fn complete(document: &mut utoipa::openapi::OpenApi) {
     let problem = Content::new(Some(Ref::from_schema_name(Problem::name())));
     let mut used = BTreeSet::new();
+    // A parameter of several segments is written like any other.
+    let paths = std::mem::take(&mut document.paths.paths);
+    document.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     for (path, item) in &mut document.paths.paths {
         for operation in operations(item) {
             used.extend(operation.tags.iter().flatten().cloned());

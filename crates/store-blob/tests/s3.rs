@@ -101,6 +101,26 @@ async fn lifecycle_rules_are_merged_with_those_of_others() {
 }
 
 #[tokio::test]
+async fn where_writing_is_denied_the_rules_of_others_are_verified() {
+    let rule = |days: u32| {
+        let rule = |prefix: &str| {
+            format!(
+                "<Rule><ID>{prefix}</ID><Filter><Prefix>{prefix}</Prefix></Filter><Status>Enabled</Status>\
+                 <Expiration><Days>{days}</Days></Expiration></Rule>"
+            )
+        };
+        format!("<LifecycleConfiguration>{}{}</LifecycleConfiguration>", rule("raw/"), rule("test/"))
+    };
+    let applied = async |days| bucket::with_rules_of_others(rule(days)).open("").apply_retention().await;
+    assert_eq!(applied(30).await, Ok(0));
+    assert_eq!(applied(7).await, Ok(0));
+    let error = applied(31).await.unwrap_err().to_string();
+    for part in ["s3:PutLifecycleConfiguration", "AccessDenied", "`raw/` expire after 30 days"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_missing_bucket_and_a_missing_server_are_named() {
     let mut bucket = Bucket::new();
     bucket.name = "there-is-no-such-bucket".to_owned();

@@ -3,7 +3,7 @@
 use crawlway_store_blob::{S3Blobs, S3Options, StaticCredentials};
 use std::{
     io::{Read, Write},
-    net::TcpStream,
+    net::{Shutdown, TcpListener, TcpStream},
     sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -42,6 +42,30 @@ impl Bucket {
         };
         S3Blobs::new(options)
     }
+}
+
+/// Bucket of a server of its own, whose lifecycle rules can be read and not be written.
+pub(crate) fn with_rules_of_others(rules: String) -> Bucket {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4];
+            stream.read_exact(&mut head).unwrap();
+            let (status, body) = match &head {
+                b"GET " => ("200 OK", rules.as_str()),
+                _ => ("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>"),
+            };
+            let size = body.len();
+            let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n");
+            stream.write_all((head + body).as_bytes()).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            // Closing with unread data would reset the connection.
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    Bucket { name: "pages".to_owned(), endpoint }
 }
 
 /// Plain HTTP request, which the stand-in takes without a signature; the whole answer.
