@@ -6,8 +6,8 @@ mod bucket;
 
 use bucket::{Bucket, request};
 use crawlway_store::{
-    BlobStore, StoreError,
-    blobs::{BlobKey, BlobMetadata, BlobQuery, LinkTarget, once},
+    BlobStore, StoreError, Timestamp,
+    blobs::{BlobKey, BlobMetadata, BlobQuery, LinkTarget, collect, once},
 };
 use crawlway_store_blob::S3Blobs;
 use crawlway_store_conformance::{Backend, Harness};
@@ -60,6 +60,40 @@ async fn a_presigned_link_serves_the_blob_with_its_type() {
     let answer = request("GET", &url, "");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("<p>linked</p>"), "{answer}");
     assert!(answer.to_lowercase().contains("content-type: text/html"), "{answer}");
+}
+
+#[tokio::test]
+async fn objects_of_other_programs_are_read_and_ours_by_them() {
+    let bucket = Bucket::new();
+    let store = bucket.open("");
+    let answer = request("PUT", &format!("{}/raw/Acme%20Corp/1.html", bucket.url()), "<p>theirs</p>");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let theirs = key("raw/Acme Corp/1.html");
+    let (info, content) = store.get(&theirs).await.unwrap().unwrap();
+    assert_eq!(collect(content, 100).await, Ok(b"<p>theirs</p>".to_vec()));
+    assert_eq!((info.sha256, info.metadata.url, info.metadata.fetched_at), (None, None, None));
+    let page = store.list(&BlobQuery { prefix: "raw/Acme".into(), limit: 10, ..Default::default() }).await;
+    assert_eq!(page.unwrap().entries[0].key, theirs);
+
+    let metadata = BlobMetadata {
+        content_type: Some("text/html".to_owned()),
+        content_encoding: None,
+        fetched_at: Some(Timestamp::from_millis(1_700_000_000_000)),
+        url: Some("https://acme.example/2".to_owned()),
+    };
+    let ours = BlobKey::raw("Acme Corp", "2").unwrap();
+    store.put(&ours, &metadata, once("<p>ours</p>")).await.unwrap();
+    let answer = request("GET", &format!("{}/raw/Acme%2520Corp/2.html", bucket.url()), "");
+    assert!(answer.ends_with("<p>ours</p>"), "{answer}");
+    let answer = answer.to_lowercase();
+    for header in [
+        "content-type: text/html",
+        "x-amz-meta-url: https://acme.example/2",
+        "x-amz-meta-fetched-at: 2023-11-14t22:13:20.000z",
+        "x-amz-meta-sha256: ",
+    ] {
+        assert!(answer.contains(header), "{header}: {answer}");
+    }
 }
 
 #[tokio::test]

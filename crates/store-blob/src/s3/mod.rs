@@ -107,7 +107,9 @@ fn info(key: &BlobKey, meta: &ObjectMeta, attributes: &Attributes) -> BlobInfo {
     BlobInfo {
         key: key.clone(),
         size: meta.size,
-        sha256: ours("sha256"),
+        // Another program may mean something else by this name.
+        sha256: ours("sha256")
+            .filter(|hash| hash.len() == 64 && hash.bytes().all(|octet| octet.is_ascii_hexdigit())),
         stored_at: stored_at(meta),
         metadata: BlobMetadata {
             content_type: value(Attribute::ContentType),

@@ -202,7 +202,8 @@ mod tests {
         #[test]
         fn no_name_leaves_its_folder_or_is_too_long(company in names(), id in names()) {
             let key = BlobKey::raw(&company, &id).unwrap();
-            prop_assert_eq!(key.as_str().parse::<BlobKey>().unwrap(), key.clone());
+            let parsed: BlobKey = key.as_str().parse().unwrap();
+            prop_assert_eq!(&parsed, &key);
             let segments: Vec<&str> = key.segments().collect();
             prop_assert_eq!(segments.len(), 3);
             prop_assert_eq!(segments[0], "raw");
