@@ -2,7 +2,7 @@
 
 use crawlway_store::{
     BlobStore, Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy,
-    RateLimiter, RequestPolicy, RequestStore, SeenUrls, Timestamp, Tokens, Trails, UrlRecords,
+    RateLimiter, RequestPolicy, RequestStore, RunStore, SeenUrls, Timestamp, Tokens, Trails, UrlRecords,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -79,7 +79,15 @@ macro_rules! without_policy {
     };
 }
 
-without_policy!(dyn BlobStore, dyn PageIndex, dyn SeenUrls, dyn Tokens, dyn Trails, dyn UrlRecords);
+without_policy!(
+    dyn BlobStore,
+    dyn PageIndex,
+    dyn RunStore,
+    dyn SeenUrls,
+    dyn Tokens,
+    dyn Trails,
+    dyn UrlRecords
+);
 
 /// Clock and capabilities of a backend, for all its contracts.
 ///

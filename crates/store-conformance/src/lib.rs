@@ -17,6 +17,7 @@ pub mod pages;
 mod prelude;
 pub mod rate_limiter;
 pub mod requests;
+pub mod runs;
 mod script;
 pub mod search;
 pub mod seen;

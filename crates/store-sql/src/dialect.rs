@@ -27,6 +27,9 @@ pub(crate) enum Dialect {
 /// | `{hashed seen s x}` | row `s` of `seen` has the hash `x`, through the key index | `s.hash = x` |
 /// | `{returning new}` | nothing: the one writer has looked before | conflicts do nothing; the hashes of new rows |
 /// | `{by key}` | `WITHOUT ROWID` | nothing |
+/// | `{boolean}` | `INTEGER` | `BOOLEAN` |
+/// | `{json}` | `TEXT` | `JSONB` |
+/// | `{json $2}` | the text `$2` | the same as `JSONB` |
 #[derive(Debug)]
 pub(crate) struct Sql {
     sqlite: &'static str,
@@ -84,6 +87,10 @@ fn placeholder(name: &str, dialect: Dialect) -> String {
         let plus_zero = if dialect == Dialect::Sqlite { " + 0" } else { "" };
         return format!("LIMIT {parameter}{plus_zero}");
     }
+    if let Some(parameter) = name.strip_prefix("json ") {
+        let cast = if dialect == Dialect::Postgres { "::text::jsonb" } else { "" };
+        return format!("{parameter}{cast}");
+    }
     if let Some(rest) = name.strip_prefix("hashed ") {
         return hashed(rest, dialect);
     }
@@ -96,6 +103,8 @@ fn placeholder(name: &str, dialect: Dialect) -> String {
         "returning new" => ["", "ON CONFLICT (hash, crawl) DO NOTHING RETURNING hash"],
         "octets" => ["", "COLLATE \"C\""],
         "by key" => ["WITHOUT ROWID", ""],
+        "boolean" => ["INTEGER", "BOOLEAN"],
+        "json" => ["TEXT", "JSONB"],
         _ => return format!("{{{name}}}"),
     };
     match dialect {

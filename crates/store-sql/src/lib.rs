@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! seen/  trails.rs  tokens.rs  frontier/
-//! inventory.rs  ledger/              the contracts, in SQL that is written once
+//! inventory.rs  ledger/  runs/       the contracts, in SQL that is written once
 //! pages/  rate_limiter/              page index and rate limiter, PostgreSQL only
 //!         │
 //!     dialect.rs                     the differences between the two dialects
@@ -20,7 +20,8 @@
 //! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `update_settings`,
 //! `rename_crawl`, `delete_crawl`, `reopen`, `recrawl_ignoring_canonical`, `replay`, `drop_dead_letters`, `mark_solo`, `forget`, `add` of new seeds, and the
 //! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next. Of the ledger: everything
-//! about dead letters, pauses and bindings. Of the requests: `add`, `apply`, `delete` and `delete_all`. Of the tokens: `add` and `revoke`.
+//! about dead letters, pauses and bindings. Of the requests: `add`, `apply`, `delete` and `delete_all`. Of the tokens: `add` and `revoke`. Of the runs:
+//! `start`, `add_jobs`, `seal`, `settle`, `finalise` and `abort`.
 //!
 //! Texts are stored unchanged, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
@@ -43,6 +44,7 @@ mod pages;
 mod rate_limiter;
 mod requests;
 mod rows;
+mod runs;
 mod seen;
 mod store;
 mod time;

@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0018.sql"), only: None },
     Step { text: include_str!("schema/0019.sql"), only: None },
     Step { text: include_str!("schema/0020.sql"), only: None },
+    Step { text: include_str!("schema/0021.sql"), only: None },
 ];
 
 /// Step that replaces the previous version of the rate limiter.

@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The frontier, seen URLs, trails and inventory records in one SQL database. Clones are cheap and share connections.
+/// The frontier, seen URLs, trails, inventory records and ingestion runs in one SQL database. Clones are cheap and share connections.
 #[derive(Clone)]
 pub struct SqlStore(pub(crate) Arc<Shared>);
 

@@ -1,5 +1,5 @@
-//! The conformance suites: frontier, seen URLs, tokens, trails, inventory records, ledger and requests on both databases, page index and rate
-//! limiter on PostgreSQL.
+//! The conformance suites: frontier, seen URLs, tokens, trails, inventory records, ledger, requests and runs on both databases, page index and
+//! rate limiter on PostgreSQL.
 
 mod harness;
 mod suites;
@@ -14,6 +14,7 @@ mod sqlite {
     crawlway_store_conformance::inventory!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::ledger!(SqlHarness::on(Sqlite).await);
     crawlway_store_conformance::requests!(SqlHarness::on(Sqlite).await);
+    crawlway_store_conformance::runs!(SqlHarness::on(Sqlite).await);
 }
 
 mod postgres {
@@ -26,6 +27,7 @@ mod postgres {
     crawlway_store_conformance::inventory!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::ledger!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::requests!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::runs!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::rate_limiter!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::pages!(SqlHarness::on(Postgres).await);
     crawlway_store_conformance::search!(SqlHarness::on(Postgres).await);

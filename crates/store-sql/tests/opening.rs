@@ -53,7 +53,9 @@ async fn back_to_step_11(database: &TestDatabase) {
 
 /// Reverts the rate limiter to its previous version, without its data, and removes later tables.
 async fn back_to_step_16(database: &TestDatabase) {
-    for table in ["tokens", "crawl_requests", "request_feeds", "request_changes"] {
+    for table in
+        ["tokens", "crawl_requests", "request_feeds", "request_changes", "ingestion_runs", "jobs", "run_jobs"]
+    {
         database.execute(&format!("DROP TABLE {table}")).await;
     }
     for table in ["epoch", "groups", "places", "previous"] {

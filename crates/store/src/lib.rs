@@ -13,6 +13,7 @@ pub mod outage;
 pub mod pages;
 pub mod rate_limiter;
 pub mod requests;
+pub mod runs;
 pub mod seen;
 pub mod tokens;
 pub mod trails;
@@ -31,6 +32,7 @@ pub use rate_limiter::{
     Ticket, WaitReason,
 };
 pub use requests::{RequestPolicy, RequestStore};
+pub use runs::RunStore;
 pub use seen::SeenUrls;
 pub use tokens::{TokenHash, TokenRecord, TokenRole, Tokens};
 pub use trails::{AttemptEnd, TrailEntry, Trails};

@@ -9,14 +9,15 @@ mod ledger;
 mod pages;
 mod rate_limiter;
 mod requests;
+mod runs;
 mod seen;
 mod tokens;
 mod trails;
 
 use crawlway_clock::{Clock, ManualClock};
 use crawlway_store::{
-    Frontier, FrontierPolicy, Ledger, LedgerPolicy, RequestPolicy, RequestStore, SeenUrls, StoreError,
-    Timestamp, Tokens, Trails, UrlRecords,
+    Frontier, FrontierPolicy, Ledger, LedgerPolicy, RequestPolicy, RequestStore, RunStore, SeenUrls,
+    StoreError, Timestamp, Tokens, Trails, UrlRecords,
 };
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{Database, SqlOptions, SqlStore};
@@ -150,6 +151,7 @@ macro_rules! sqlite_has {
 
 sqlite_has! {
     Frontier: |harness, policy| harness.policy = policy;
+    RunStore: |_, ()| ();
     SeenUrls: |_, ()| ();
     Tokens: |_, ()| ();
     Trails: |_, ()| ();

@@ -3,7 +3,7 @@
 use super::harness::TestDatabase;
 use crawlway_store::{
     Frontier, FrontierPolicy, Ledger, LedgerPolicy, ManualClock, PageIndex, RateLimitPolicy, RateLimiter,
-    RequestPolicy, RequestStore, SeenUrls, Tokens, Trails, UrlRecords, rate_limiter::MAX_MIN_DELAY,
+    RequestPolicy, RequestStore, RunStore, SeenUrls, Tokens, Trails, UrlRecords, rate_limiter::MAX_MIN_DELAY,
 };
 use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{SqlOptions, SqlStore};
@@ -120,6 +120,7 @@ macro_rules! opens {
 }
 
 opens! {
+    dyn RunStore: |_, ()| ();
     dyn SeenUrls: |_, ()| ();
     dyn Tokens: |_, ()| ();
     dyn Trails: |_, ()| ();
