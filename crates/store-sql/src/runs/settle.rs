@@ -109,13 +109,12 @@ async fn apply(
     exclusive: bool,
     now: i64,
 ) -> Result<(), Fault> {
-    // The second condition makes SQLite look up each job, instead of all jobs of the run.
+    // The run is in the rows, so that SQLite looks up each job instead of all jobs of the run.
     static SETTLE: Sql = Sql::new(
-        "UPDATE run_jobs SET outcome = r.outcome, error_message = r.error, changed_at = $3
-         FROM {rows job int, outcome text, error text} r
-         WHERE run_jobs.run_id = $2 AND run_jobs.job_id = r.job
-             AND run_jobs.job_id IN (SELECT i.job FROM {rows job int} i)
-             AND (run_jobs.outcome IS NULL OR ($4 = 1 AND run_jobs.outcome IN ('dead', 'dropped', 'expired')))
+        "UPDATE run_jobs SET outcome = r.outcome, error_message = r.error, changed_at = $2
+         FROM {rows job int, outcome text, error text, run text} r
+         WHERE run_jobs.run_id = r.run AND run_jobs.job_id = r.job
+             AND (run_jobs.outcome IS NULL OR ($3 = 1 AND run_jobs.outcome IN ('dead', 'dropped', 'expired')))
          RETURNING job_id",
     );
     static RECORD: Sql = Sql::new(
@@ -140,11 +139,11 @@ async fn apply(
         let mut rows = Rows::new();
         for (id, settlement) in &applied {
             let error = settlement.error.as_deref().map(sanitize_error);
-            rows.row().int(*id).text(settlement.outcome.as_str()).opt_text(error.as_deref());
+            rows.row().int(*id).text(settlement.outcome.as_str()).opt_text(error.as_deref()).text(run);
         }
         Arg::Rows(rows)
     };
-    let args = vec![rows(), Arg::Text(run), Arg::Int(now), Arg::Int(i64::from(exclusive))];
+    let args = vec![rows(), Arg::Int(now), Arg::Int(i64::from(exclusive))];
     if tx.run(&SETTLE, args).await?.len() < applied.len() {
         return Err(Fault::Conflict("another worker settled one of the jobs".to_owned()));
     }
